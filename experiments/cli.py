@@ -106,7 +106,11 @@ def resume_command(context: click.Context, /, study: str, **options: Any) -> Non
 
 @cli.command("export", cls=ExportCommand)
 @click.argument("study", shell_complete=completion.studies)
-@click.option("--target", type=TargetName(), help="What the program is for  [default: c].")
+@click.option(
+    "--target",
+    type=TargetName(),
+    help="What the program is for  [default: c; of hardware verilog; with --streaming c-steps].",
+)
 @click.option("--level", type=NearChoice(LEVELS), help="-O level on the device [default: the study's].")
 @click.option("--shape", type=NearChoice(tuple(SHAPES)), help="How inner loops are written [default: the study's].")
 @click.option(
@@ -151,7 +155,9 @@ def export_command(
         return
     best = exported_trial(problem, stored, point)
     artefacts = export_trial(in_shape(problem, shape), best, output, target, level)
-    check = f"; {project_target(target or 'c').next_step(output)}" if isinstance(problem, HasTargets) else ""
+    check = ""
+    if isinstance(problem, HasTargets):
+        check = f"; {project_target(target or problem.usual_target).next_step(output)}"
     click.echo(f"{output}: {', '.join(artefacts)} of trial {best.number}{check}", err=True)
 
 

@@ -1,4 +1,4 @@
-"""Whether a placer that failed has found the device full, by its own words, or has failed for another reason.
+"""Why a placer failed or did not end, by its own words: whether it has found the device full, or for another reason.
 
 A smaller design is worth a try on a device that is full. It meets the same unknown package, unknown pin or missing pin again.
 """
@@ -22,6 +22,15 @@ PIN_CELLS = ("SB_IO", "TRELLIS_IO")
 
 PIN_ENDINGS = ("$sb_io", "$tr_io")
 """How nextpnr's packers end the names of cells of pins. A package may have fewer pins than its die has such cells."""
+
+
+ROUTING = ("Setting up routing queue", "Running router2")
+"""What nextpnr's routers begin with: `common/route/router1.cc` and `router2.cc`."""
+
+
+def was_placed(log: str) -> bool:
+    """Whether a placer that did not end had a place for everything, and was routing."""
+    return any(begun in log for begun in ROUTING)
 
 
 def pins_are_short(log: str) -> bool:

@@ -15,7 +15,7 @@ from kilotune.codegen.rtl.plan import HardwarePlan
 from kilotune.evaluators.compiled_library import cache_folder
 from kilotune.evaluators.fpga import multiplier_registers
 from kilotune.evaluators.fpga.boards import FAMILIES, Board, GateFamily, Gates, counted_gates
-from kilotune.evaluators.fpga.placer_refusals import device_is_full, pins_are_short, pins_wanted
+from kilotune.evaluators.fpga.placer_refusals import device_is_full, pins_are_short, pins_wanted, was_placed
 from kilotune.evaluators.fpga.tools import (
     LONGEST_RUN_S,
     NO_AMARANTH,
@@ -70,10 +70,10 @@ class TooFewPinsError(ToolError):
 
 
 def implement(plan: HardwarePlan, board: Board, seconds: float = LONGEST_RUN_S) -> Implementation:
-    """Synthesise, place and route a plan's hardware; each tool gets `seconds`, the placer once more with SECOND_PLACER. NoRoomError when
-    the board has too few gates, when the placer says that it is full, or when a tool does not end; TooFewPinsError when the placer has no
-    place for a pin; these are kept too. ToolError when a tool is missing, or fails for another reason: the message says where all that it
-    said is kept."""
+    """Synthesise, place and route a plan's hardware; each tool gets `seconds`, the placer once more with SECOND_PLACER where it
+    has found no places. NoRoomError when the board has too few gates, when the placer says that it is full, or when a tool does not end;
+    TooFewPinsError when the placer has no place for a pin; these are kept too. ToolError when a tool is missing, or fails for another
+    reason: the message says where all that it said is kept."""
     rtlil = _rtlil(plan)
     try:
         kept = _kept_file(rtlil, board)
@@ -232,13 +232,16 @@ def _implemented(rtlil: str, board: Board, folder: Path, seconds: float) -> Impl
 
 
 def _placed(board: Board, placer: ToolChoice, folder: Path, seconds: float) -> tuple[str, ...]:
-    """Place and route model.json; the options of the placer that ended. ToolError as `run_tool`: of the second placer, which older
-    versions do not have, only that it found the device full."""
+    """Place and route model.json; the options of the placer that ended. The second is asked where the first found no places in its time;
+    where it was routing by then, the design is not placed in another way for as long again. ToolError as `run_tool`: of the second
+    placer, which older versions do not have, only that it found the device full."""
     arguments = [*placing_arguments(board, WANTED_MHZ), "--report", "report.json"]
     try:
         run_tool(placer, arguments, folder, seconds)
         return ()
     except NoEndError as no_end:
+        if was_placed(no_end.log):
+            raise
         try:
             run_tool(placer, [*arguments, *SECOND_PLACER], folder, seconds)
         except ToolError as error:

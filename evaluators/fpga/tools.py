@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import signal
 import subprocess
 import sys
-from collections.abc import Sequence
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from signal import Signals
+from types import FrameType
 
 LONGEST_RUN_S = 3600
 """After so long a tool is ended: synthesis of what fits a board has taken minutes."""
 
+
+ENDING_SIGNALS = (signal.SIGTERM, signal.SIGHUP)
+"""What ends a process that is asked to end, or whose terminal is closed."""
 
 NO_AMARANTH = "Hardware needs Amaranth: pip install 'kilotune[fpga]'."
 
@@ -30,7 +37,7 @@ class MissingToolError(ToolError):
 
 
 class NoEndError(ToolError):
-    """A tool was ended after as long as it was given."""
+    """A tool was ended after as long as it was given. `log`: what it had said until then."""
 
 
 @dataclass(frozen=True)
@@ -76,19 +83,10 @@ def run_tool(tool: ToolChoice, arguments: Sequence[str], folder: Path, seconds: 
     if path is None:
         raise MissingToolError(f"{tool.name} is not installed: {tool.advice}.")
     try:
-        run = subprocess.run(
-            [path, *arguments],
-            cwd=folder,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            timeout=seconds,
-            check=False,
-            process_group=0,  # a Ctrl-C at the terminal is for the command that waits: a tool that it ended would be a failed trial
-        )
-    except subprocess.TimeoutExpired:
-        raise NoEndError(f"{tool.name} did not end within {seconds:g} seconds.") from None
+        run = _run([path, *arguments], folder, seconds)
+    except subprocess.TimeoutExpired as late:
+        said = b"".join(part for part in (late.stdout, late.stderr) if part).decode(errors="replace")
+        raise NoEndError(f"{tool.name} did not end within {seconds:g} seconds.", said) from None
     except OSError as error:
         raise ToolError(f"{tool.name} could not be run: {error.strerror}.") from None
     said = run.stdout + run.stderr
@@ -101,9 +99,64 @@ def run_tool(tool: ToolChoice, arguments: Sequence[str], folder: Path, seconds: 
         how = (
             f"failed with status {run.returncode}"
             if run.returncode > 0
-            else f"was ended by {Signals(-run.returncode).name}"
+            else f"was ended by {signal.Signals(-run.returncode).name}"
         )
         raise ToolError(
             f"{tool.name} {how}: {lines[0].rstrip('.')}." if lines else f"{tool.name} {how}, and said nothing.", said
         )
     return said
+
+
+def _run(command: Sequence[str], folder: Path, seconds: float) -> subprocess.CompletedProcess[str]:
+    """As `subprocess.run`, in a process group of its own: a Ctrl-C at the terminal is for the command that waits, and a tool that it ended
+    would be a failed trial. So whatever ends this process, but for SIGKILL, has to end the tool too."""
+    with (
+        subprocess.Popen(
+            command,
+            cwd=folder,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            errors="replace",
+            process_group=0,
+        ) as tool,
+        _ended_with_us(tool.pid),
+    ):
+        try:
+            out, err = tool.communicate(timeout=seconds)
+        except BaseException:
+            _end(tool.pid)
+            raise
+    return subprocess.CompletedProcess(command, tool.returncode, out, err)
+
+
+@contextmanager
+def _ended_with_us(group: int) -> Iterator[None]:
+    """While it lasts, a signal that ends this process ends a process group first. Only the main thread may ask for that; elsewhere
+    nothing is done."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = {number: signal.getsignal(number) for number in ENDING_SIGNALS}
+    handled = {
+        number: handler for number, handler in before.items() if handler not in (None, signal.SIG_IGN)
+    }  # as under nohup
+
+    def end_both(number: int, _frame: FrameType | None) -> None:
+        _end(group)
+        signal.signal(number, handled[signal.Signals(number)])
+        os.kill(os.getpid(), number)
+
+    for number in handled:
+        signal.signal(number, end_both)
+    try:
+        yield
+    finally:
+        for number, handler in handled.items():
+            signal.signal(number, handler)
+
+
+def _end(group: int) -> None:
+    with suppress(ProcessLookupError):  # it has just ended by itself
+        os.killpg(group, signal.SIGKILL)

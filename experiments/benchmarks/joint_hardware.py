@@ -1,6 +1,6 @@
 """Widths, scales and hardware decided together, against widths first and against 16 bits everywhere, at equal accuracy and gates.
 
-    python -m kilotune.experiments.benchmarks.joint_hardware FILE [--seeds N] [--seconds S] [--strategies ...] [--narrow] [MODEL ...]
+    python -m kilotune.experiments.benchmarks.joint_hardware FILE [MODEL ...] [--seeds N] [--seconds S] [--strategies ...] [--narrow]
     python -m kilotune.experiments.benchmarks.joint_hardware FILE --table
 
 "16 bits": every variable, as the paper's compiler has it, then the best hardware. "Procedure": the widths of Shiftry's procedure; "widths
@@ -8,7 +8,8 @@ first": the least memory that keeps the accuracy on the training samples, by CP-
 these formats. These are optima of the cost model wherever CP-SAT proves them within --work. Each strategy begins with widths first and
 gets --seconds of processor time more. --any adds the best of all 2^n sets of widths, each at the scale that the data say, whatever their
 accuracy (for models of few variables): no widths undercut what that proves. Every answer is added to FILE as a line of JSON, and what is
-there already is not asked again, so that a run that was ended goes on. --table prints what FILE has, with the accuracy on test samples.
+there already is not asked again, so that a run that was ended goes on. --table prints what FILE has, with the accuracy on test samples: a
+table for each --seconds that strategies were given.
 """
 
 from __future__ import annotations
@@ -224,6 +225,14 @@ class JointAnswers:
         line = self.lines.get(asked)
         return None if line is None or line["assignment"] is None else line
 
+    def seconds_given(self, models: Sequence[str], given: argparse.Namespace) -> list[float]:
+        """What strategies were given for these models, at these limits, ascending."""
+        same = (given.drop, given.loss, given.narrow)
+        asked = (
+            one for one in self.lines if (one.drop, one.loss, one.narrow) == same and one.method in given.strategies
+        )
+        return sorted({one.seconds for one in asked if one.model in models})
+
     def _append(self, asked: JointQuestion, line: Mapping[str, Any]) -> None:
         stored = {"asked": asdict(asked), **line}
         with self.path.open("a", encoding="utf-8") as file:
@@ -283,8 +292,9 @@ def answered(comparison: JointComparison, asked: JointQuestion, answers: JointAn
     return comparison.searched(space, start, asked.method, asked.seed, asked.seconds), None
 
 
-def table(models: Sequence[str], given: argparse.Namespace, answers: JointAnswers) -> None:
-    """A line for each model and budget of what the file has."""
+def table(models: Sequence[str], given: argparse.Namespace, answers: JointAnswers, seconds: float) -> None:
+    """A line for each model and budget of what the file has, of strategies what they found in so many seconds."""
+    print(f"{seconds:g} seconds of processor time for each strategy:\n")
     print(
         "| model | gates | 16 bits | procedure's widths | widths first | any widths | "
         + " | ".join(given.strategies)
@@ -293,12 +303,12 @@ def table(models: Sequence[str], given: argparse.Namespace, answers: JointAnswer
     print("|---|" + "---|" * (len(given.strategies) + 8))
     for model in models:
         for gates in given.gates:
-            cells = row(model, gates, given, answers)
+            cells = row(model, gates, given, answers, seconds)
             if cells is not None:
                 print("| " + " | ".join(cells) + " |")
 
 
-def row(model: str, gates: str, given: argparse.Namespace, answers: JointAnswers) -> list[str] | None:
+def row(model: str, gates: str, given: argparse.Namespace, answers: JointAnswers, seconds: float) -> list[str] | None:
     """Its cells; None where the file has no answer of widths first."""
     asked = JointQuestion(model, gates, WIDTHS, 0, given.drop, given.loss, given.narrow, 0.0)
     if answers.found(asked) is None:
@@ -313,7 +323,7 @@ def row(model: str, gates: str, given: argparse.Namespace, answers: JointAnswers
         found = [
             line
             for seed in range(given.seeds)
-            if (line := answers.found(replace(asked, method=strategy, seed=seed, seconds=given.seconds))) is not None
+            if (line := answers.found(replace(asked, method=strategy, seed=seed, seconds=seconds))) is not None
         ]
         cells.append(" ".join(f"{line['metrics']['latency_us']:.4g}" for line in found) or "-")
         together = found if strategy == "cp" else together
@@ -350,7 +360,9 @@ def main() -> None:
     arguments.add_argument("--gates", nargs="+", choices=tuple(BUDGETS), default=list(BUDGETS))
     arguments.add_argument("--strategies", nargs="+", choices=STRATEGIES, default=list(STRATEGIES))
     arguments.add_argument("--seeds", type=int, default=3)
-    arguments.add_argument("--seconds", type=float, default=10.0, help="of processor time for each strategy")
+    arguments.add_argument(
+        "--seconds", type=float, default=10.0, help="of processor time for each strategy, where it is run"
+    )
     arguments.add_argument("--work", type=float, default=10.0, help="of CP-SAT for what decides formats first")
     arguments.add_argument("--drop", type=float, default=0.0, help="points of training accuracy that may be lost")
     arguments.add_argument("--loss", type=float, default=0.05, help="loss of precision that numerical models may have")
@@ -361,7 +373,8 @@ def main() -> None:
     models, answers = given.models or list(model_names()), JointAnswers(given.file)
     if not given.table:
         run(models, given, answers)
-    table(models, given, answers)
+    for seconds in answers.seconds_given(models, given) if given.table else (given.seconds,):
+        table(models, given, answers, seconds)
 
 
 if __name__ == "__main__":

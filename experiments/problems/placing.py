@@ -9,7 +9,7 @@ from typing import Any
 from kilotune.evaluators.fpga.boards import GATE_KINDS, Gates
 from kilotune.evaluators.fpga.synthesis import Implementation, NoRoomError, TooFewPinsError
 from kilotune.evaluators.fpga.tools import MissingToolError, ToolError
-from kilotune.search.space import Metrics, Trial
+from kilotune.search.space import Assignment, Metrics, Trial
 from kilotune.search.study import Study
 
 PLACED = "placed"
@@ -55,6 +55,11 @@ class FinalistPlacing:
         """The one that can be used."""
         return next((placed for placed in self.tried if placed.reason is None), None)
 
+    def made(self, candidate: Assignment) -> Implementation | None:
+        """What the tools have made of a candidate; None where they have made nothing of it."""
+        same = (placed for placed in self.tried if placed.trial.assignment == candidate and not placed.no_room)
+        return next((placed.made for placed in same if placed.made is not None), None)
+
     def sentences(self) -> list[str]:
         """What was found of each, and why no more were tried."""
         said = [f"Trial {placed.trial.number}: {placed.reason}" for placed in self.tried if placed.reason is not None]
@@ -77,11 +82,11 @@ class FinalistPlacing:
 
     @staticmethod
     def from_json(stored: Mapping[str, Any], trials: Sequence[Trial]) -> FinalistPlacing:
-        """What `as_json` has written, of a study with these trials by number. Older ones do not say `no_room` or `no_pins`."""
+        """What `as_json` has written, of a study with these trials by number. Older ones do not say `no_room`, `no_pins` or `options`."""
         tried = [
             PlacedTrial(
                 trials[found["trial"]],
-                _implementation(found["measured"]),
+                _implementation(found["measured"], found.get("options", ())),
                 found["reason"],
                 found.get("no_room", False),
                 found.get("no_pins", False),
@@ -99,6 +104,7 @@ class FinalistPlacing:
                 {
                     "trial": placed.trial.number,
                     "measured": placed.metrics() or None,
+                    "options": [] if placed.made is None else list(placed.made.options),
                     "reason": placed.reason,
                     "no_room": placed.no_room,
                     "no_pins": placed.no_pins,
@@ -116,11 +122,12 @@ def kept_placing(study: Study) -> FinalistPlacing | None:
     return None if stored is None else FinalistPlacing.from_json(stored, study.trials())
 
 
-def _implementation(measured: Metrics | None) -> Implementation | None:
+def _implementation(measured: Metrics | None, options: Iterable[str]) -> Implementation | None:
     """What was measured of a trial as the tools have said it; None where nothing was."""
     if measured is None:
         return None
-    return Implementation(Gates(**{kind: int(measured[kind]) for kind in GATE_KINDS}), measured.get("clock_mhz"))
+    gates = Gates(**{kind: int(measured[kind]) for kind in GATE_KINDS})
+    return Implementation(gates, measured.get("clock_mhz"), tuple(options))
 
 
 Following = Callable[[Sequence[PlacedTrial]], Trial | None]

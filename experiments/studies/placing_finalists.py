@@ -53,7 +53,7 @@ def _placed(problem: PlacesFinalists, study: Study, result: Result, is_over: Cal
         return found[-1]
     stopped = interrupted()
     end = "Placing was interrupted" if stopped else "The budget ended"
-    whose = f"`tune resume {study.name} --place {problem.most_placed}` goes on"
+    whose = f"`{resuming_placing(problem, study.name)}` goes on"
     said = f"{end} before a candidate was found that can be used on {found[-1].board}: {whose}."
     return replace(found[-1], unplaced=said, interrupted=stopped)
 
@@ -66,6 +66,16 @@ def _record_new(study: Study, found: FinalistPlacing) -> None:
             study.book.encoding.key(trial.assignment), trial.number, trial.assignment, trial.measurement, run_s=0.0
         )
     study.save(0.0)
+
+
+def knowing_placing(problem: Problem, placing: FinalistPlacing | None) -> Problem:
+    """The problem, which knows what was found on the board, where its candidates are hardware and some were placed."""
+    return problem.knowing(placing) if placing is not None and isinstance(problem, PlacesFinalists) else problem
+
+
+def resuming_placing(problem: PlacesFinalists, study: str) -> str:
+    """The command that goes on placing a study's candidates."""
+    return f"tune resume {study} --place {problem.most_placed}"
 
 
 def exported_trial(problem: Problem, study: Study, point: int | None) -> Trial:

@@ -32,7 +32,7 @@ from kilotune.experiments.problems.procedure_measurements import remembered
 from kilotune.experiments.requests.request import TuneRequest
 from kilotune.experiments.studies.command_time import DEVICE_SHARE, CommandTime, made_in_time, never
 from kilotune.experiments.studies.moved_input import stored_problem, with_moved_input
-from kilotune.experiments.studies.placing_finalists import place_finalists
+from kilotune.experiments.studies.placing_finalists import knowing_placing, place_finalists, resuming_placing
 from kilotune.experiments.studies.procedure_outcome import ProcedureOutcome, procedure_in_time
 from kilotune.experiments.studies.validation import NOTHING_HELD_OUT, Validation, validated
 from kilotune.search.budget import Budget
@@ -86,6 +86,14 @@ class TuneOutcome:
         """Whether Ctrl-C has ended the search, or the placing of its candidates."""
         placing = self.placing
         return self.result.status is Status.INTERRUPTED or (placing is not None and placing.interrupted)
+
+    @property
+    def resuming(self) -> str:
+        """The command that goes on where Ctrl-C has ended the search, or the placing of its candidates."""
+        placing, problem, study = self.placing, self.problem, self.result.study
+        if placing is not None and placing.interrupted and isinstance(problem, PlacesFinalists):
+            return resuming_placing(problem, study)
+        return f"tune resume {study}"
 
     @property
     def usable(self) -> bool:
@@ -154,7 +162,8 @@ def resume(
     if moved_to is not None:
         row = with_moved_input(store, row, moved_to)
     problem = stored_problem(row) if time is None else time.read(name, lambda: stored_problem(row))
-    return problem, _resumed(store, row, problem), row
+    study = _resumed(store, row, problem)
+    return knowing_placing(problem, kept_placing(study)), study, row
 
 
 @dataclass(frozen=True)
@@ -255,8 +264,9 @@ def conclude(
     paper = procedure_in_time(study, result, lambda: procedure_of(problem, study), is_over)
     procedure_test = on_data(paper.answer)
     device_check = on_device(result.best, tuple(f"-{level}" for level in TRIED_LEVELS)) or on_device(result.best)
+    placing = place_finalists(problem, study, result, is_over) if most_checked else kept_placing(study)
     return TuneOutcome(
-        problem,
+        knowing_placing(problem, placing),
         result,
         paper,
         test,
@@ -268,7 +278,7 @@ def conclude(
         made_in_time(is_over, problem.float_on_device) if isinstance(problem, RunsOnDevice) else None,
         made_in_time(is_over, lambda: validated(problem, result, paper.answer)) or NOTHING_HELD_OUT,
         approximation=made_in_time(is_over, lambda: approximation_of(problem)),
-        placing=place_finalists(problem, study, result, is_over) if most_checked else kept_placing(study),
+        placing=placing,
     )
 
 

@@ -69,12 +69,13 @@ class HardwareOptions:
 @dataclass(frozen=True)
 class HardwareProblem:
     """A model, the space over its hardware, and the problem that its widths and scales come from. `decided`: these, where they are not
-    decided jointly."""
+    decided jointly; `known`: what a study has found on the board before."""
 
     request: TuneRequest
     model: ModelProblem
     space: FpgaSpace | JointSpace
     decided: Mapping[str, Any] | None
+    known: FinalistPlacing | None = field(default=None, compare=False)
     _plans: dict[int, HardwarePlan] = field(default_factory=dict, init=False, compare=False)
 
     @property
@@ -160,6 +161,10 @@ class HardwareProblem:
         """This problem with another number of candidates to place."""
         return replace(self, request=replace(self.request, options={**self.request.options, "place": most}))
 
+    def knowing(self, placing: FinalistPlacing) -> HardwareProblem:
+        """This problem, with what was found."""
+        return replace(self, known=placing)
+
     @property
     def most_placed(self) -> int:
         """As many as were asked for."""
@@ -193,7 +198,12 @@ class HardwareProblem:
     def export(self, trial: Trial, folder: Path) -> dict[str, str]:
         """The candidate's Verilog with its test bench; where its tools are missing the same integers in C. ValueError, a sentence, where
         Yosys is there and fails."""
-        return self.export_for(trial, folder, "c" if hardware_obstacle() else TARGET.name, None)
+        return self.export_for(trial, folder, self.usual_target, None)
+
+    @property
+    def usual_target(self) -> str:
+        """Hardware; where its tools are missing the same integers in C."""
+        return "c" if hardware_obstacle() else TARGET.name
 
     def export_for(self, trial: Trial, folder: Path, target: str, level: str | None) -> dict[str, str]:
         """The candidate's hardware, or the same integers as a program for another target. ValueError, a sentence, without Yosys."""
@@ -220,11 +230,14 @@ class HardwareProblem:
         return hardware_target(self.space.board, self._clock(trial), design)
 
     def _kept(self, trial: Trial) -> Implementation | None:
-        """What the tools have found of a candidate before; None where nothing is kept, or the tools are gone."""
+        """What the tools have found of a candidate before: what is kept of those that are here, else what the study has recorded (the
+        cache may be another one, and the tools newer ones or gone); None where nothing is known."""
         try:
-            return kept_implementation(self.space.plan(trial.assignment), self.space.board)
+            kept = kept_implementation(self.space.plan(trial.assignment), self.space.board)
         except ToolError:
-            return None
+            kept = None
+        recorded = None if self.known is None else self.known.made(trial.assignment)
+        return recorded if kept is None else kept
 
     def _clock(self, trial: Trial) -> ClockGoal:
         """What place and route has measured of a candidate where it is kept, else what the cost model predicts."""

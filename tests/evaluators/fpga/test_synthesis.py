@@ -225,6 +225,12 @@ def test_a_placer_that_does_not_end_is_not_asked_again_for_as_long(
     with pytest.raises(NoRoomError, match=r"within 0\.6 seconds"):
         implement(plan, board, 0.6)
     assert asked.read_text().split() == ["slow-yosys", "slow-nextpnr", "slow-nextpnr"] * 2
+    asked.unlink()
+    slow = (tmp_path / "slow-nextpnr").read_text()
+    (tmp_path / "slow-nextpnr").write_text(slow.replace("sleep", "echo 'Info: Setting up routing queue.'; sleep"))
+    with pytest.raises(NoRoomError, match=r"within 0\.7 seconds"):
+        implement(plan, board, 0.7)
+    assert asked.read_text().split() == ["slow-yosys", "slow-nextpnr"], "it was routing: no other placer is asked"
 
 
 def test_a_second_placer_is_asked_where_the_first_does_not_end_and_what_it_was_given_is_kept(

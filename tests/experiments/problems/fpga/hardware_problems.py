@@ -27,7 +27,7 @@ needs_tools = pytest.mark.skipif(
 
 def trials(count: int) -> list[Trial]:
     metrics = {"luts": 1000.0, "latency_us": 2.0, "clock_mhz": 50.0, "hardware_cycles": 100.0}
-    return [Trial(number, {}, Measurement(metrics)) for number in range(count)]
+    return [Trial(number, {"way": number}, Measurement(metrics)) for number in range(count)]
 
 
 def problem(**asked: object) -> HardwareProblem:

@@ -17,6 +17,7 @@ import pytest
 
 from kilotune.evaluators.fpga import synthesis
 from kilotune.evaluators.fpga.boards import Gates
+from kilotune.evaluators.fpga.project import hardware_obstacle
 from kilotune.evaluators.fpga.synthesis import Implementation, NoRoomError, TooFewPinsError
 from kilotune.evaluators.fpga.tools import YOSYS, MissingToolError, ToolError
 from kilotune.experiments.commands.exit_status import ExitStatus
@@ -38,7 +39,7 @@ from kilotune.search.store import Store
 from tests.commands import tune
 from tests.experiments.problems.fpga.hardware_problems import needs_tools, problem, searched, trials
 
-SMALL = Implementation(Gates(luts=900), 100.0)
+SMALL = Implementation(Gates(luts=900), 100.0, ("--placer", "static"))
 LARGE = Implementation(Gates(luts=1100), 100.0)
 
 
@@ -92,6 +93,11 @@ def test_what_was_tried_is_read_as_it_was_written() -> None:
     assert [placed.no_pins for placed in found.tried] == [False, False, False, True, False]
     stored = json.loads(json.dumps(found.as_json()))
     assert FinalistPlacing.from_json(stored, trials(5)) == found
+    assert found.made(trials(5)[4].assignment) == SMALL
+    assert found.made(trials(5)[1].assignment) is None, "what synthesis has counted of a design without room"
+    for older in stored["tried"]:
+        del older["options"]
+    assert FinalistPlacing.from_json(stored, trials(5)).tried[-1].made == replace(SMALL, options=())
 
 
 def failing_tools(folder: Path) -> str:
@@ -209,7 +215,7 @@ def test_ctrl_c_while_a_tool_works_is_said_and_no_failure_of_the_candidate(tmp_p
     said = "Placing was interrupted before a candidate was found that can be used on ecp5-25f: `tune resume s --place 2` goes on."
     assert said in done.stdout
     assert "Trial" not in done.stdout
-    assert "interrupted; `tune resume s` goes on" in done.stdout
+    assert done.stdout.splitlines()[-1] == "interrupted; `tune resume s --place 2` goes on"
     _, study, _ = resume(Store(str(tmp_path / "s.db")), "s")
     assert study.result().best is not None
     assert kept_placing(study) is None
@@ -250,7 +256,8 @@ def test_what_held_when_it_was_placed_is_exported_and_reported(tmp_path: Path) -
     assert tune(tmp_path, env, *asked, "--objective", "front", "--storage", "s.db").returncode == 0
     _, study, _ = resume(Store(str(tmp_path / "s.db")), "s")
     best, second = study.result().front[:2]
-    answers = iter([Implementation(Gates(luts=99999), 50.0), Implementation(Gates(luts=400), 125.0)])
+    static = ("--placer", "static")
+    answers = iter([Implementation(Gates(luts=99999), 50.0), Implementation(Gates(luts=400), 125.0, static)])
     limits = {"luts": 24288.0}
     *_, found = placed_in_turn(
         in_order([best, second]),
@@ -263,7 +270,13 @@ def test_what_held_when_it_was_placed_is_exported_and_reported(tmp_path: Path) -
 
     written = tune(tmp_path, env, "export", "s", "--output", "out", "--storage", "s.db")
     assert written.returncode == 0, written.stderr
-    assert json.loads((tmp_path / "out" / "decisions.json").read_text())["assignment"] == dict(second.assignment)
+    decided = json.loads((tmp_path / "out" / "decisions.json").read_text())
+    assert decided["assignment"] == dict(second.assignment)
+    assert decided["measured"]["clock_mhz"] == 125.0, "the study has recorded what no cache has"
+    assert (tmp_path / "out" / "model.v").exists() == (hardware_obstacle() is None)
+    if hardware_obstacle() is None:
+        assert "as place and route measured" in (tmp_path / "out" / "README.md").read_text()
+        assert "--placer static" in (tmp_path / "out" / "Makefile").read_text()
     first = tune(tmp_path, env, "export", "s", "--point", "1", "--output", "point", "--storage", "s.db")
     assert f"trial {best.number}" in first.stderr
     assert tune(tmp_path, env, "report", "s", "--output", "s.html", "--storage", "s.db").returncode == 0
