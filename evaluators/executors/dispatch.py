@@ -67,6 +67,9 @@ class WorkerSource(Protocol):
     def start_worker(self) -> Worker:
         """A new worker."""
 
+    def check(self) -> None:
+        """ExecutorError where workers cannot be had any more: then no candidate is to blame for a death."""
+
     def wait(self, workers: Sequence[Worker], timeout_s: float) -> list[tuple[Worker, News]]:
         """What has come back from busy workers; waits at most `timeout_s` for the first. At most one thing a worker."""
 
@@ -207,6 +210,7 @@ class DispatchingExecutor:
         elif deaths < DEATHS_PER_CANDIDATE:
             self._waiting.appendleft(_Job(job.chunk, job.positions, deaths))
         else:
+            self._source.check()
             self._record(job, [Measurement(failure=f"The worker died twice while measuring it ({cause}).")])
 
     def _stop_late_ones(self) -> None:

@@ -32,6 +32,9 @@ class ProcessSource:
     def start_worker(self) -> ProcessWorker:
         return ProcessWorker.start(_measure_chunks, self._pickled_space)
 
+    def check(self) -> None:
+        """This machine starts processes as long as it runs."""
+
     def wait(self, workers: Sequence[Worker], timeout_s: float) -> list[tuple[Worker, News]]:
         return [*heard((worker for worker in workers if isinstance(worker, ProcessWorker)), timeout_s)]
 

@@ -54,7 +54,7 @@ class ActorSource:
         self._actor = self._ray.remote(num_cpus=1, max_restarts=0, max_task_retries=0, max_concurrency=1)(_Evaluator)
 
     def start_worker(self) -> ActorWorker:
-        self._look_at_nodes()
+        self.check()
         return ActorWorker(self._ray, self._actor.remote(self._reference))
 
     def wait(self, workers: Sequence[Worker], timeout_s: float) -> list[tuple[Worker, News]]:
@@ -71,10 +71,10 @@ class ActorSource:
         if ready:
             self._last_news_s = time.monotonic()
         elif time.monotonic() - self._last_news_s > LOOK_AT_NODES_S:
-            self._look_at_nodes()
+            self.check()
         return [(heads[call], heads[call].receive()) for call in ready]
 
-    def _look_at_nodes(self) -> None:
+    def check(self) -> None:
         """ExecutorError when no node with a processor is alive."""
         if not any(node["Alive"] and node["Resources"].get("CPU") for node in self._ray.nodes()):
             raise ExecutorError("The Ray cluster has lost all its nodes.")

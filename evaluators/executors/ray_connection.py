@@ -13,6 +13,7 @@ import os
 import socket
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any
@@ -25,6 +26,10 @@ MODE, TOKEN, TOKEN_PATH = "RAY_AUTH_MODE", "RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PAT
 
 PROBE_S = 20.0
 """For a first actor to start."""
+
+SETTLING_S = 2.0
+"""For a head that ends the actors of whoever sends a token to have done so: it mostly does within 0.5 s of a busy machine, but an actor
+may have started by then."""
 
 ATTEMPTS = 5
 """To register with a head that listens; Ray's own 20 keep the user waiting for as many seconds."""
@@ -128,6 +133,8 @@ def _actors_start(ray: Any) -> bool:
     with _compiled_code_silenced():
         try:
             actor = ray.remote(num_cpus=0, max_restarts=0, max_task_retries=0)(FirstActor).remote()
+            ray.get(actor.ready.remote(), timeout=PROBE_S)
+            time.sleep(SETTLING_S)
             ray.get(actor.ready.remote(), timeout=PROBE_S)
         except ray.exceptions.GetTimeoutError:
             return True  # a cluster that is busy, for all that is known

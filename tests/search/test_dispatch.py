@@ -6,7 +6,10 @@ from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+import pytest
+
 from kilotune.evaluators.executors.dispatch import Death, DispatchingExecutor, JobResult, News, Ready, Worker
+from kilotune.search.executor import ExecutorError
 from kilotune.search.racing import Hurdle
 from kilotune.search.space import Assignment, Measurement
 
@@ -45,6 +48,9 @@ class Source:
     def wait(self, workers: Sequence[Worker], timeout_s: float) -> list[tuple[Worker, News]]:
         return [(worker, worker.next()) for worker in workers if isinstance(worker, Forgetful)]
 
+    def check(self) -> None:
+        """Workers can always be had."""
+
 
 def test_a_lost_answer_is_not_taken_for_a_death() -> None:
     executor = DispatchingExecutor(Source())
@@ -56,3 +62,19 @@ def test_a_lost_answer_is_not_taken_for_a_death() -> None:
         finished |= {f.ticket: f.measurements for f in executor.results(0.0)}
     failed = [[m.failure is not None for m in finished[ticket]] for ticket in (0, 1)]
     assert failed == [[False, True], [False, True, False]]
+
+
+class WithoutNodes(Source):
+    """A source whose workers can no longer be had, as where a cluster was lost."""
+
+    def check(self) -> None:
+        raise ExecutorError("no nodes are left")
+
+
+def test_no_candidate_is_blamed_where_workers_cannot_be_had_any_more() -> None:
+    executor = DispatchingExecutor(WithoutNodes())
+    executor.submit(0, [{"kills": True, "i": 0}])
+    finished: list[object] = []
+    with pytest.raises(ExecutorError, match="no nodes are left"):
+        finished.extend(one for _ in range(100) for one in executor.results(0.0))
+    assert not finished

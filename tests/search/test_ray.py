@@ -19,6 +19,7 @@ from pathlib import Path
 
 import pytest
 
+from kilotune.evaluators.compiled_library import cache_folder
 from kilotune.evaluators.executors.in_process import InProcessExecutor
 from kilotune.evaluators.executors.ray_cluster import RayExecutor
 from kilotune.evaluators.executors.ray_nodes import Installation, description, refusal
@@ -170,6 +171,10 @@ sys.meta_path.insert(0, Blocker())
 """
 
 
+KERNELS = {"KILOTUNE_CACHE": str(cache_folder())}
+"""What this machine has compiled before, which another home does not have."""
+
+
 @dataclass(frozen=True)
 class Head:
     """A head as `ray start --head` makes it for a user who has a token."""
@@ -202,7 +207,13 @@ class Head:
             timeout=240,
             check=False,
             cwd=self.folder,
-            env={**cleared, "HOME": str(home), "KILOTUNE_STORAGE": str(self.folder / "studies.db"), **environment},
+            env={
+                **cleared,
+                **KERNELS,
+                "HOME": str(home),
+                "KILOTUNE_STORAGE": str(self.folder / "studies.db"),
+                **environment,
+            },
         )
 
     def studies(self) -> dict[str, int]:
@@ -228,7 +239,7 @@ def start_head(folder: Path, **environment: str) -> Iterator[Head]:
             stdout=log,
             stderr=subprocess.STDOUT,
             start_new_session=True,
-            env={**cleared, "HOME": str(folder), "RAY_USAGE_STATS_ENABLED": "0", **environment},
+            env={**cleared, **KERNELS, "HOME": str(folder), "RAY_USAGE_STATS_ENABLED": "0", **environment},
         )
     try:
         end = time.monotonic() + 120
