@@ -17,7 +17,7 @@ from kilotune.codegen.fixed.table import FixedBatch
 from kilotune.codegen.straight_line import OperationInstance
 from kilotune.evaluators.architectures.architecture import Target
 from kilotune.evaluators.fixed_point.reference import executions
-from kilotune.evaluators.simulated import DeviceError, SimulatedRun, Sizes, Trace, of_emitted, quantised
+from kilotune.evaluators.simulated import DeviceError, SimulatedRun, Sizes, Trace, inferences, of_emitted, quantised
 
 
 class DivergenceError(DeviceError):
@@ -113,17 +113,19 @@ def run_checked(
     expected: IntArray,
     target: Target,
 ) -> tuple[Sizes, SimulatedRun]:
-    """SimulatedRun the only candidate of `batch`, emitted as `source`, on float `features` [samples, features].
+    """Run the only candidate of `batch`, emitted as `source`, on float `features` [samples, features].
 
     `expected` [samples, results]: what the batch simulator computed. DivergenceError, which names the first operation that
     differs, when the device computes something else.
     """
-    inputs = quantised(source, features)
     artefact = of_emitted(source)
-    sizes, run = target.run(artefact, inputs)
+    inputs = quantised(source, features).reshape(len(features) * artefact.calls, artefact.features)
+    sizes, calls = target.run(artefact, inputs)
+    run = inferences(calls, artefact.calls)
     sample = first_wrong_sample(expected, run.outputs)
     if sample is not None:
-        trace = target.trace(artefact, inputs[sample : sample + 1], count_events(batch.program, source.unstored))
+        given = inputs[sample * artefact.calls : (sample + 1) * artefact.calls]
+        trace = target.trace(artefact, given, count_events(batch.program, source.unstored))
         found = find_divergence(batch, parameters, features[sample], trace, source.offsets, source.unstored)
         raise DivergenceError(describe(str(target), sample, found))
     return sizes, run

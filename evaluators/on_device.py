@@ -24,7 +24,7 @@ USUAL_LEVEL = f"-{LEVELS[0]}"
 
 @dataclass(frozen=True)
 class DeviceMeasurement:
-    """Bytes and cycles of a whole program with its harness, which holds one sample. Cycles are estimates where the run
+    """Bytes and cycles of a whole program with its harness, which holds one sample, or one frame of it. Cycles are estimates where the run
     counted instructions."""
 
     device: Device
@@ -72,6 +72,8 @@ class DeviceMeasurement:
             "peak_stack_bytes": float(self.run.peak_stack_bytes),
             "ram_bytes": float(self.ram_bytes),
         }
+        if self.run.most_step_cycles is not None:
+            found[f"most_step_{prefix}cycles"] = float(self.run.most_step_cycles)
         return found if instructions is None else {**found, "instructions": round(float(instructions.mean()), 1)}
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -22,7 +23,8 @@ class DeviceError(RuntimeError):
 
 @dataclass(frozen=True)
 class Artefact:
-    """C with an entry `function`: `features` inputs of `input_type`, `results` outputs of `result_type`.
+    """C with an entry `function`: `features` inputs of `input_type`, `results` outputs of `result_type`. `calls`: how many calls make an
+    inference; each gets the next `features` of the sample, and the last one has the outputs.
 
     A class program returns its label, which the harness stores as `result_type`. Types are those of NumPy; `float32` too.
     `array`, `offsets`: the name of the RAM array and the byte of each variable in it, for tracing.
@@ -39,10 +41,11 @@ class Artefact:
     result_type: np.dtype[np.generic]
     array: str = ""
     offsets: Mapping[str, int] | None = None
+    calls: int = 1
 
     @property
     def input_bytes(self) -> int:
-        """Size of one sample."""
+        """Size of what one call gets: one sample, or a frame of it."""
         return self.features * self.input_type.itemsize
 
     @property
@@ -52,20 +55,23 @@ class Artefact:
 
 
 def of_emitted(source: CSource) -> Artefact:
-    """The artefact of an emitted program, of fixed-point or of float numbers."""
+    """The artefact of an emitted program, of fixed-point or of float numbers; one that is called with each frame of its input gets a
+    frame a call."""
     face = source.interface
+    calls = face.frames if face.pushed else 1
     return Artefact(
         source.name,
         source.header,
         source.source,
         source.function,
         face.kind,
-        face.features,
+        face.features // calls,
         _type(face.input_type if face.input_bits else "int8_t"),
         face.results,
         _type(face.result_type),
         "kt_ram",
         source.offsets,
+        calls,
     )
 
 
@@ -76,7 +82,8 @@ def _type(name: str) -> np.dtype[np.generic]:
 
 @dataclass(frozen=True)
 class Sizes:
-    """Bytes of a linked program. Static RAM holds the sample too (`input_bytes` of it); the stack comes on top."""
+    """Bytes of a linked program. Static RAM holds what one call gets too, the sample or a frame (`input_bytes` of it); the stack comes on
+    top."""
 
     flash_bytes: int
     static_ram_bytes: int
@@ -86,12 +93,25 @@ class Sizes:
 @dataclass(frozen=True)
 class SimulatedRun:
     """`outputs` [samples, results] and `cycles` [samples] of inferences that all ended. Where cycles are estimated, not counted,
-    `instructions` [samples] were counted."""
+    `instructions` [samples] were counted. `most_step_cycles`: the most that one call took, where several make an inference."""
 
     outputs: IntArray | npt.NDArray[np.float32]
     cycles: npt.NDArray[np.int64]
     peak_stack_bytes: int
     instructions: npt.NDArray[np.int64] | None = None
+    most_step_cycles: int | None = None
+
+
+def inferences(run: SimulatedRun, calls: int) -> SimulatedRun:
+    """A run of single calls as one of inferences, each of so many calls: the outputs of the last, and the cycles of all."""
+    if calls == 1:
+        return run
+    counted = None if run.instructions is None else run.instructions.reshape(-1, calls).sum(axis=1)
+    cycles = run.cycles.reshape(-1, calls)
+    outputs = run.outputs[calls - 1 :: calls]
+    return dataclasses.replace(
+        run, outputs=outputs, cycles=cycles.sum(axis=1), instructions=counted, most_step_cycles=int(cycles.max())
+    )
 
 
 @dataclass(frozen=True)

@@ -100,15 +100,14 @@ def emit_c(
     a time (`streaming`), `in_steps`: it is called with each. `shape`: how inner loops are written, plainly unless it is given.
     `scaling`: what callers do to features before
     they are quantised. `class_names`: what the classes are called, where that is not their number. Raises ValueError
-    for a batch of another size, an operation that overwrites what it still has to read, or a placement in which
-    two live variables overlap.
+    for a batch of another size, an operation that overwrites what it still has to read, a placement in which two live
+    variables overlap, or a program that reads its input in no loop over frames and is to be called with each.
     """
     if len(batch) != 1:
         raise ValueError(f"one candidate is emitted at a time, not {len(batch)}: choose it with FixedBatch.one")
     whole, stream = batch, None
     if in_frames or in_steps:
-        program, stream = streamed(batch.program)
-        stream = dataclasses.replace(stream, pushed=in_steps)
+        program, stream = streamed(batch.program, pushed=in_steps)
         batch = dataclasses.replace(batch, program=program)
     rows, shifts = preshift(batch)
     storage = dataclasses.replace(describe_storage(batch), shifts=shifts, rounding=batch.rounding)

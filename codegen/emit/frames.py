@@ -22,7 +22,7 @@ def frame_array(context: Context, program: ir.Program) -> tuple[list[str], list[
         return [], []
     if context.stream.pushed:
         count = "/* How many frames of the sample there have been. */\nstatic uint16_t kt_step;"
-        return ([] if context.stream.loop is None else [count]), []
+        return [count], []
     kind = context.storage.type_of(program.input.name)
     array = f"/* The frame of the input that is being read. */\nstatic {kind} kt_frame[{context.stream.features}];"
     return [array], [f"    const {kind} *const x = kt_frame;"]
@@ -52,5 +52,4 @@ def reset_function(context: Context, function: str) -> tuple[list[str], str]:
     if stream is None or not stream.pushed:
         return [], ""
     prototype = f"void {function}_reset(void)"
-    begins = "" if stream.loop is None else "    kt_step = 0;\n"
-    return [f"{prototype}\n{{\n{begins}}}\n"], f"{prototype};\n"
+    return [f"{prototype}\n{{\n    kt_step = 0;\n}}\n"], f"{prototype};\n"

@@ -12,6 +12,9 @@ from typing import Any
 
 from kilotune.codegen import ir
 
+COUNTER_BYTES = 2
+"""RAM of the number of frames that there have been, of a program that is called with each."""
+
 
 @dataclass(frozen=True)
 class FrameStream:
@@ -25,53 +28,82 @@ class FrameStream:
     pushed: bool = False
 
 
-def streamed(program: ir.Program) -> tuple[ir.Program, FrameStream]:
+def streamed(program: ir.Program, *, pushed: bool = False) -> tuple[ir.Program, FrameStream]:
     """The program whose input is one frame, and how the frames come. Operations and variables keep their numbers.
 
     The input is divided where a single loop of the outermost level reads it, in its rounds one stretch after the other, and nothing
-    else does. ValueError, a sentence, for a program without input.
+    else does; otherwise the whole input is one frame, which no program can be called with in steps (`pushed`). ValueError, a sentence,
+    for a program without input, and for a `pushed` one whose input is not divided: it names the operation that reads the input otherwise.
     """
     given = program.input
     if given is None:
         raise ValueError("The program takes no input, so nothing can be streamed.")
+    loop = frame_loop(program, given)
+    if not isinstance(loop, ir.Loop):
+        if pushed:
+            raise ValueError(loop)
+        return program, FrameStream(None, 1, given.size)
+    features = given.size // loop.count
+    variables = tuple(
+        dataclasses.replace(v, shape=(features,)) if v.name == given.name else v for v in program.variables
+    )
+    body = tuple(_of_frame(s, given.name, loop.index) for s in program.body)
+    divided = dataclasses.replace(program, variables=variables, body=body)
+    return divided, FrameStream(loop.index, loop.count, features, pushed)
+
+
+def frame_loop(program: ir.Program, given: ir.Variable) -> ir.Loop | str:
+    """The loop of the outermost level that reads one frame of the input `given` in every round, or a sentence that says which operation
+    reads the input otherwise."""
     readers = [s for s in program.body if any(_reads(o, given.name) for o in ir.operations((s,)))]
-    if len(readers) == 1 and isinstance(readers[0], ir.Loop):
-        loop = readers[0]
-        features = given.size // loop.count
-        if features * loop.count == given.size and _within_frames(loop, given.name, features):
-            variables = tuple(
-                dataclasses.replace(v, shape=(features,)) if v.name == given.name else v for v in program.variables
-            )
-            body = tuple(_of_frame(s, given.name, loop.index) for s in program.body)
-            return dataclasses.replace(program, variables=variables, body=body), FrameStream(
-                loop.index, loop.count, features
-            )
-    return program, FrameStream(None, 1, given.size)
+    reading = [o for o in ir.operations(tuple(readers)) if _reads(o, given.name)]
+    if not reading:
+        return f"{given.location}: no operation reads the input, so the model is no loop over its frames"
+    for statement in readers:
+        if not isinstance(statement, ir.Loop):
+            return _not_divided(next(ir.operations((statement,))), "reads the input outside any loop")
+    (loop, *others) = [s for s in readers if isinstance(s, ir.Loop)]
+    for other in others:
+        again = next(o for o in ir.operations((other,)) if _reads(o, given.name))
+        return _not_divided(again, f"reads the input in a second loop, after that of {loop.location}")
+    features = given.size // loop.count
+    if features * loop.count != given.size:
+        return _not_divided(reading[0], f"reads {given.size} features in {loop.count} rounds")
+    beyond = _beyond_frames(loop, given.name, features)
+    if beyond is not None:
+        return _not_divided(beyond, f"reads not just the next {features} of {given.size} features in each round")
+    return loop
+
+
+def _not_divided(operation: ir.Operation, what: str) -> str:
+    name = type(operation).__name__
+    return f"{operation.location}: the model is no loop over frames of its input: {name} {what}"
 
 
 def _reads(operation: ir.Operation, name: str) -> bool:
     return any(isinstance(o, ir.View) and o.variable == name for o in operation.operands)
 
 
-def _within_frames(loop: ir.Loop, name: str, features: int) -> bool:
-    """Whether round t reads elements features * t up to features * (t + 1) alone."""
-    return all(
-        dict(view.offset.terms).get(loop.index, 0) == features and first >= 0 and last < features
-        for view, inner in _views(loop.body, name, {})
-        for first, last in [_reach(view, loop.index, inner)]
-    )
+def _beyond_frames(loop: ir.Loop, name: str, features: int) -> ir.Operation | None:
+    """The first operation that reads anything but elements features * t up to features * (t + 1) in round t; None: there is none."""
+    for operation, view, inner in _views(loop.body, name, {}):
+        first, last = _reach(view, loop.index, inner)
+        if dict(view.offset.terms).get(loop.index, 0) != features or first < 0 or last >= features:
+            return operation
+    return None
 
 
 def _views(
     body: tuple[ir.Statement, ...], name: str, inner: Mapping[str, tuple[int, int]]
-) -> Iterator[tuple[ir.View, Mapping[str, tuple[int, int]]]]:
-    """Every view of a variable with the first and last values of the loops around it."""
+) -> Iterator[tuple[ir.Operation, ir.View, Mapping[str, tuple[int, int]]]]:
+    """Every view of a variable with the operation that reads it, and the first and last values of the loops around it."""
     for statement in body:
         if isinstance(statement, ir.Loop):
             ends = (statement.start, statement.start + statement.count - 1)
             yield from _views(statement.body, name, {**inner, statement.index: ends})
         else:
-            yield from ((o, inner) for o in statement.operands if isinstance(o, ir.View) and o.variable == name)
+            views = (o for o in statement.operands if isinstance(o, ir.View) and o.variable == name)
+            yield from ((statement, view, inner) for view in views)
 
 
 def _reach(view: ir.View, outer: str, inner: Mapping[str, tuple[int, int]]) -> tuple[int, int]:

@@ -23,11 +23,11 @@ class Target(Protocol):
     """One processor and how programs are built for it. `str` of it names both, as in `atmega328p, -Os`."""
 
     def run(self, artefact: Artefact, inputs: npt.NDArray[np.generic]) -> tuple[Sizes, SimulatedRun]:
-        """Build a program and run the inferences of `inputs` [samples, features], as the program takes them. DeviceError
-        when it cannot be built, is too large, stops with a fault, or does not end."""
+        """Build a program and call it with each of `inputs` [samples, features], as the program takes them: a sample, or a frame where
+        several calls make an inference. DeviceError when it cannot be built, is too large, stops with a fault, or does not end."""
 
     def trace(self, artefact: Artefact, inputs: npt.NDArray[np.generic], most_events: int) -> Trace:
-        """Build it with a hook after each operation and run the only sample of `inputs` [1, features]: what the RAM array held
+        """Build it with a hook after each operation and run the only inference of `inputs` [calls, features]: what the RAM array held
         after each of the first `most_events` operations. DeviceError as `run`."""
 
 

@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from kilotune.codegen import ir
 from kilotune.codegen.arrays import FloatArray, IntArray
+from kilotune.codegen.emit.streaming import COUNTER_BYTES, streamed
 from kilotune.codegen.emit.unpacking_size import UnpackingSize
 from kilotune.codegen.fixed.footprint import Footprint, Refine
 from kilotune.codegen.fixed.table import FixedBatch
@@ -46,20 +47,31 @@ SEMANTICS = 2
 @dataclass(frozen=True)
 class Task:
     """A program with its data: `features` [samples, features]; `targets` [samples]: labels, real targets, or None; `score`: what the
-    accuracy of a classifier is counted in."""
+    accuracy of a classifier is counted in; `streaming`: on the device it is called with a frame of its input at a time."""
 
     program: ir.Program
     parameters: Mapping[str, FloatArray]
     features: FloatArray
     targets: npt.NDArray[np.float64] | None
     score: ClassScore = ClassScore.ACCURACY
+    streaming: bool = False
+
+    def input_bytes(self, bits: IntArray) -> IntArray:
+        """RAM [N] that the input takes on the device, of candidates with `bits` [N] for it: the sample; in frames, one of them and their
+        count. ValueError, a sentence, for a streaming program that is no loop over frames."""
+        given = self.program.input
+        if not self.streaming:
+            return (given.size if given else 0) * bits // 8
+        return streamed(self.program, pushed=True)[1].features * bits // 8 + COUNTER_BYTES
 
     @cached_property
     def fingerprint(self) -> str:
         """Hash of the program, its parameters and the data, wherever they were read from."""
         used = {name: self.parameters[name] for name in sorted(self.parameters)}
         scores = [] if self.score is ClassScore.ACCURACY else [self.score.value]
-        return fingerprint("fixed-point task", SEMANTICS, self.program, used, self.features, self.targets, *scores)
+        streams = ["streaming"] if self.streaming else []
+        parts = (self.program, used, self.features, self.targets, *scores, *streams)
+        return fingerprint("fixed-point task", SEMANTICS, *parts)
 
 
 def precision_metric(program: ir.Program) -> str:
@@ -88,7 +100,7 @@ class FixedPointEvaluator:
     other samples of the kind (`fidelity`); with `margin_errors` also `margin_error`. Of a numerical model: `precision_loss`, the
     largest absolute difference from the float outputs (Shiftry Section 3), `expected_error`, their root mean square with its
     uncertainty (`fidelity`), and `mean_absolute_error` against the targets where there are any. Of both: `flash_bytes`,
-    `ram_bytes`, `memory_bytes` (their sum), `input_bytes` (of the input in its format, which no other metric has), `demoted` (8-bit
+    `ram_bytes`, `memory_bytes` (their sum), `input_bytes` (`Task.input_bytes`, which no other metric has), `demoted` (8-bit
     variables), and executed `multiplies_W` and `adds_W` by width. With `timing` also `cycles` and
     `latency_ms`, as its cost table predicts them, and those that `derived` computes from them. `in_place` lets results overwrite
     operands that die, `refine` improves placements (`codegen.fixed.footprint`). `profiler` observes the run of the float program.
@@ -122,7 +134,7 @@ class FixedPointEvaluator:
         self.unpacking = UnpackingSize(task.program)
         names = [v.name for v in task.program.variables]
         given = task.program.input
-        self._input, self._input_elements = (names.index(given.name), given.size) if given else (0, 0)
+        self._input = names.index(given.name) if given else 0
         self._result = names.index(task.program.result.variable)
         self._scored = 0 if self._contest is None else names.index(self._contest.variable)
         labels = ir.label_variables(task.program)
@@ -215,7 +227,7 @@ class FixedPointEvaluator:
             "flash_bytes": flash,
             "ram_bytes": ram,
             "memory_bytes": flash + ram,
-            "input_bytes": self._input_elements * bits[:, self._input] // 8,
+            "input_bytes": self.task.input_bytes(bits[:, self._input]),
             "demoted": ((bits == 8) & self._scaled).sum(axis=1),
             **self.footprint.operation_counts(batch),
         }

@@ -8,7 +8,6 @@ Results after the last frame are compared with the batch simulator's of the whol
 from __future__ import annotations
 
 import argparse
-import dataclasses
 
 from kilotune.codegen.emit.c import emit_c
 from kilotune.codegen.emit.shape import SHAPES
@@ -38,7 +37,7 @@ def main() -> None:
     source = emit_c(batch, bundle.parameters, in_steps=True, shape=SHAPES[given.shape])
     face = source.interface
     rows = quantise(tested.features, face.input_bits, face.input_scale)
-    artefact = dataclasses.replace(of_emitted(source), features=face.features // face.frames)
+    artefact = of_emitted(source)
     frames = rows.reshape(-1, artefact.features).astype(artefact.input_type)
     target = CortexTarget(given.processor) if given.processor in PROCESSORS else AvrTarget(given.processor)
     sizes, run = target.run(artefact, frames)

@@ -159,7 +159,7 @@ def _deliver(outcome: tuning.TuneOutcome, folder: Path | None, options: dict[str
         text = json.dumps(outcome_file.as_json(outcome, artefacts), indent=2, allow_nan=False) + "\n"
         write_output(options["json_file"], text)
     if outcome.interrupted:
-        click.echo(f"interrupted; `tune resume {result.study}` goes on", err=True)
+        click.echo(f"interrupted; `{outcome.resuming}` goes on", err=True)
         return ExitStatus.INTERRUPTED
     return ExitStatus.FEASIBLE if outcome.usable else ExitStatus.INFEASIBLE
 

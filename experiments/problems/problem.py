@@ -123,6 +123,9 @@ class PlacesFinalists(Protocol):
     def with_places(self, most: int) -> Problem:
         """This problem, with up to so many candidates tried however long that takes; 0: none."""
 
+    def knowing(self, placing: FinalistPlacing) -> Problem:
+        """This problem, which exports the candidates of `placing` with what was found of them, whatever the cache has."""
+
     @property
     def most_placed(self) -> int:
         """How many candidates are tried; 0: none."""
@@ -135,6 +138,10 @@ class PlacesFinalists(Protocol):
 @runtime_checkable
 class HasTargets(Protocol):
     """Ability: a candidate is a program that can be written for several targets."""
+
+    @property
+    def usual_target(self) -> str:
+        """The one that `tune export` writes where none is asked for."""
 
     def export_for(self, trial: Trial, folder: Path, target: str, level: str | None) -> dict[str, str]:
         """Like `Problem.export`; `level`: -O level on the device, None for the request's."""
@@ -230,10 +237,10 @@ def in_shape(problem: Problem, shape: str | None) -> Problem:
 def export_trial(
     problem: Problem, trial: Trial, folder: Path, target: str | None = None, level: str | None = None
 ) -> dict[str, str]:
-    """Write what a candidate is for; a program for `target`, C without one. ValueError for a target where there is no
+    """Write what a candidate is for; a program for `target`, the usual one without. ValueError for a target where there is no
     program, and for a folder that holds something else."""
     if isinstance(problem, HasTargets):
-        return problem.export_for(trial, folder, target or "c", level)
+        return problem.export_for(trial, folder, target or problem.usual_target, level)
     if target or level:
         raise ValueError(
             f"A target and a level are for programs; the space {problem.request.space} decides about none."

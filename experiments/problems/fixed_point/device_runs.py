@@ -64,6 +64,6 @@ def _measure(problem: TunedModel, device: Device, assignment: Assignment, build:
     batch = problem.lower(assignment)
     features = problem.space.task.features[:SAMPLES]
     expected = np.asarray(problem.space.evaluator.simulator.run(batch)[0][:SAMPLES])
-    source = emit_program(problem, batch, shape)
+    source = emit_program(problem, batch, shape, in_steps=problem.options.streaming)
     measured = measure_checked(device, source, batch, problem.bundle.parameters, features, expected, level)
     return replace(measured, shape=shape)

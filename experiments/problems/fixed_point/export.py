@@ -78,8 +78,11 @@ def _folder(problem: TunedModel, folder: Path) -> ArtefactFolder:
     return ArtefactFolder(folder, files_read(problem.request), alone=True)
 
 
-def emit_program(problem: TunedModel, batch: FixedBatch, shape: str | None = None) -> CSource:
-    """The C of a lowered candidate, its temporaries where the search placed them; its inner loops as asked for, or in that shape."""
+def emit_program(
+    problem: TunedModel, batch: FixedBatch, shape: str | None = None, *, in_steps: bool = False
+) -> CSource:
+    """The C of a lowered candidate, its temporaries where the search placed them; its inner loops as asked for, or in that shape;
+    `in_steps`: called with a frame of its input at a time."""
     footprint = problem.space.evaluator.footprint
     placement = footprint.placed(batch.bits[0].astype(np.int64)).offsets
     return emit_c(
@@ -87,6 +90,7 @@ def emit_program(problem: TunedModel, batch: FixedBatch, shape: str | None = Non
         problem.bundle.parameters,
         placement,
         in_place=footprint.in_place,
+        in_steps=in_steps,
         shape=SHAPES[shape or problem.options.shape_name],
         scaling=problem.bundle.scaling,
         class_names=problem.bundle.class_names,

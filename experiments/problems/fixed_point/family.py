@@ -122,6 +122,12 @@ FAMILY = SpaceFamily(
             " fastest on the device for --objective latency, plain otherwise  [default: auto]",
         ),
         click.Option(
+            ["--streaming/--no-streaming"],
+            default=None,
+            help="Whether the program is called with a frame of its input at a time: RAM holds one frame and the state (models that are a"
+            " loop over frames, as recurrent networks are)  [default: no]",
+        ),
+        click.Option(
             ["--in-place/--no-in-place"],
             default=None,
             help="Whether a result may overwrite an operand that dies there  [default: in place]",
@@ -157,7 +163,9 @@ FAMILY = SpaceFamily(
         ("device_latency_ms", "ms an inference, measured"),
         ("device_approximate_latency_ms", "ms an inference, approximate"),
         ("device_flash_bytes", "flash bytes of the whole program"),
-        ("device_ram_bytes", "RAM bytes with sample and stack"),
+        ("device_ram_bytes", "RAM bytes with input and stack"),
+        ("device_most_step_cycles", "cycles a step at most, measured"),
+        ("device_most_step_approximate_cycles", "cycles a step at most, approximate"),
     ),
     listings=(
         SpaceListing("models", "kilotune.experiments.problems.fixed_point.listings:models"),

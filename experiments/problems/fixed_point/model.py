@@ -45,7 +45,7 @@ class ModelOptions:
     `ShiftryOptions` has them; `fitted`: whether codes may be fitted (`FittedSpace`); studies from before they were there have none of
     them. `seedot_drop` and `seedot_loss`: what --drop and --loss say to seedot, which has no permitted loss of its own; None where
     they say nothing. `data` (an absolute path), `label` and `returns`: of a model of another tool, see `fixed_point.source`.
-    `metric`: what accuracy is counted in, of `ClassScore`."""
+    `metric`: what accuracy is counted in, of `ClassScore`. `streaming`: the program is called with a frame of its input at a time."""
 
     flash_limit_bytes: int | None = None
     ram_limit_bytes: int | None = None
@@ -75,6 +75,7 @@ class ModelOptions:
     label: str | None = None
     returns: str | None = None
     metric: str = ClassScore.ACCURACY.value
+    streaming: bool = False
 
     @property
     def board(self) -> Device | None:
@@ -116,8 +117,10 @@ class TunedModel:
         return self.space.lower(assignment) if isinstance(self.space, SeeDotSpace) else self.space.lower([assignment])
 
 
-def task_of(bundle: Bundle, data: Dataset | None, score: ClassScore = ClassScore.ACCURACY) -> Task:
-    """The bundle's program on one part of its data."""
+def task_of(
+    bundle: Bundle, data: Dataset | None, score: ClassScore = ClassScore.ACCURACY, *, streaming: bool = False
+) -> Task:
+    """The bundle's program on one part of its data; `streaming` as in `Task`."""
     if data is None:  # a program of constants only: one run on no features
-        return Task(bundle.program, bundle.parameters, np.zeros((1, 0)), None)
-    return Task(bundle.program, bundle.parameters, data.features, data.targets.astype(np.float64), score)
+        return Task(bundle.program, bundle.parameters, np.zeros((1, 0)), None, streaming=streaming)
+    return Task(bundle.program, bundle.parameters, data.features, data.targets.astype(np.float64), score, streaming)

@@ -12,6 +12,7 @@ from typing import Any
 
 from kilotune.codegen.bundle import Bundle
 from kilotune.codegen.dataset import Dataset
+from kilotune.codegen.emit.streaming import streamed
 from kilotune.codegen.fixed.arithmetic import Accumulator, Rounding
 from kilotune.codegen.language.parser import LIBRARIES
 from kilotune.evaluators.architectures.registry import project_target
@@ -80,11 +81,16 @@ class ModelProblem(TunedModel):
 
     def check_output(self, folder: Path) -> None:
         """The folder must be new, empty, or of an earlier export."""
-        check_export(self, folder, project_target("c"))
+        check_export(self, folder, project_target(self.usual_target))
+
+    @property
+    def usual_target(self) -> str:
+        """C for the host; with --streaming called with a frame at a time."""
+        return "c-steps" if self.options.streaming else "c"
 
     def export(self, trial: Trial, folder: Path) -> dict[str, str]:
         """The program in C, for the host."""
-        return self.export_for(trial, folder, "c", None)
+        return self.export_for(trial, folder, self.usual_target, None)
 
     def export_for(self, trial: Trial, folder: Path, target: str, level: str | None) -> dict[str, str]:
         """The program as a project for a target; see `export_program`."""
@@ -214,13 +220,15 @@ def build_problem(request: TuneRequest) -> ModelProblem:
     options = stored_fields(ModelOptions, request.options, "request")
     check_size(Path(request.input), options.board, options.narrow or options.codebook)
     bundle = load_source(Path(request.input), options.data, options.label, options.returns)
+    if options.streaming:
+        streamed(bundle.program, pushed=True)  # refused here, before the float program has run on the samples
     searched, held_out = _parts(bundle, options.validation, request.seed)
     score = ClassScore(options.metric)
     if score is not ClassScore.ACCURACY and bundle.class_count is None:
         raise ValueError(
             f"--metric {score.value}: expected a model that returns a class, found one that returns numbers."
         )
-    task = task_of(bundle, searched, score)
+    task = task_of(bundle, searched, score, streaming=options.streaming)
     decided: dict[str, Any] = {
         **{option: getattr(options, option) for option in LIMIT_OPTIONS.values()},
         "further_limits": options.further_limits,

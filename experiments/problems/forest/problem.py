@@ -103,9 +103,14 @@ class ForestProblem:
         """The folder must be new, empty, or of an earlier export."""
         self._folder(folder).check(project_names(project_target("c"), folder.absolute().name))
 
+    @property
+    def usual_target(self) -> str:
+        """C for the host."""
+        return "c"
+
     def export(self, trial: Trial, folder: Path) -> dict[str, str]:
         """The program in C, for the host."""
-        return self.export_for(trial, folder, "c", None)
+        return self.export_for(trial, folder, self.usual_target, None)
 
     def export_for(self, trial: Trial, folder: Path, target: str, level: str | None) -> dict[str, str]:
         """The program as a project for a target, with recorded samples."""

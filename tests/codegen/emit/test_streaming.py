@@ -46,21 +46,40 @@ def test_a_row_a_round_is_a_frame() -> None:
     assert [o for o in next(ir.operations(loop.body)).operands if isinstance(o, ir.View)][1].offset == ir.Affine(0)
 
 
+BOTH = ir.View("X", (3,), (1,))
+
+
+def at(line: int, *operands: ir.View) -> ir.Add:
+    """A sum that reads the views, on a line of its own."""
+    return ir.Add(ir.whole(H), ir.Location("stream.sd", line, 1), *operands)
+
+
 @pytest.mark.parametrize(
-    "program",
+    ("program", "why"),
     [
-        reading(
-            dataclasses.replace(ROW, offset=ir.Affine(1, (("t", 3),))), count=3
-        ),  # begins in one row, ends in the next
-        reading(dataclasses.replace(ROW, strides=(-1,))),  # reaches back
-        reading(dataclasses.replace(ROW, strides=(4,)), count=2),  # diagonals
-        reading(ROW, start=1, count=3),  # the first row is never read
-        reading(dataclasses.replace(ROW, offset=ir.Affine(0, (("t", 2),)))),  # rows that overlap
-        reading(ROW, besides=(ir.Add(ir.whole(H), HERE, ir.View("X", (3,), (1,)), ir.View("X", (3,), (1,))),)),
+        (  # begins in one row, ends in the next
+            reading(dataclasses.replace(ROW, offset=ir.Affine(1, (("t", 3),))), count=3),
+            "stream.sd:1:1: .* Add reads not just the next 4 of 12 features in each round",
+        ),
+        (reading(dataclasses.replace(ROW, strides=(-1,))), "just the next 3"),  # reaches back
+        (reading(dataclasses.replace(ROW, strides=(4,)), count=2), "just the next 6"),  # diagonals
+        (reading(ROW, start=1, count=3), "just the next 4"),  # the first row is never read
+        (reading(ROW, count=5), "Add reads 12 features in 5 rounds"),
+        (reading(dataclasses.replace(ROW, offset=ir.Affine(0, (("t", 2),)))), "just the next 3"),  # rows that overlap
+        (reading(ROW, besides=(at(7, BOTH, BOTH),)), "stream.sd:7:1: .* Add reads the input outside any loop"),
+        (
+            reading(ROW, besides=(ir.Loop("s", 0, 4, (at(8, ROW, ROW),), ir.Location("stream.sd", 3, 1)),)),
+            "stream.sd:1:1: .* reads the input in a second loop, after that of stream.sd:3:1",
+        ),
+        (reading(ir.whole(H)), "stream.sd:1:1: no operation reads the input"),
     ],
 )
-def test_what_reads_the_input_otherwise_asks_for_all_of_it(program: ir.Program) -> None:
+def test_what_reads_the_input_otherwise_asks_for_all_of_it_and_is_not_called_with_parts(
+    program: ir.Program, why: str
+) -> None:
     assert streamed(program) == (program, FrameStream(None, 1, 12))
+    with pytest.raises(ValueError, match=f"^{why}" if why.startswith("stream") else why):
+        streamed(program, pushed=True)
 
 
 def test_an_inner_loop_may_walk_in_the_frame_but_not_out_of_it() -> None:
@@ -112,19 +131,22 @@ def test_it_computes_what_the_whole_program_does(
 
 
 @needs_cc
-@pytest.mark.parametrize(
-    ("name", "seed", "frames"), [("fastgrnn16-digits", None, 8), ("lenet-digits", 1, 1), ("mlp-diabetes", 1, 1)]
-)
-def test_called_with_each_frame_it_computes_the_same_and_says_nothing_before_the_last(
-    name: str, seed: int | None, frames: int, tmp_path: Path
-) -> None:
+def test_called_with_each_frame_it_computes_the_same_and_says_nothing_before_the_last(tmp_path: Path) -> None:
     folder = tmp_path / "model"
-    write_project(folder, *recorded(name, seed), {}, "c-steps")
+    write_project(folder, *recorded("fastgrnn16-digits", None), {}, "c-steps")
     text, head = (folder / "model.c").read_text(), (folder / "model.h").read_text()
     assert ("kt_frame" in text, "kt_next" in head, "predict_reset(void);" in head) == (False, False, True)
-    assert f"#define MODEL_FRAMES {frames}\n" in head
+    assert "#define MODEL_FRAMES 8\n" in head
     done = subprocess.run(["make", "check"], cwd=folder, capture_output=True, text=True, check=False, timeout=300)
     assert "20 of 20 outputs equal" in done.stdout, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("target", ["c-steps", "arduino-steps"])
+def test_a_model_that_is_no_loop_over_frames_is_not_exported_in_steps(target: str, tmp_path: Path) -> None:
+    """Its whole sample would be its only frame. What is said names the first operation that reads it."""
+    with pytest.raises(ValueError, match=r"lenet-digits/model\.sd:12:18: .*: Conv2D reads the input outside any loop$"):
+        write_project(tmp_path / "model", *recorded("lenet-digits", 1), {}, target)
+    assert not list(tmp_path.rglob("*.c"))
 
 
 @pytest.mark.parametrize("target", ["c-frames", "c-steps", "arduino-steps"])

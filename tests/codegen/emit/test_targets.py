@@ -16,10 +16,12 @@ from kilotune.codegen.emit.c import CSource, emit_c
 from kilotune.codegen.emit.project import project_files, project_names
 from kilotune.codegen.emit.targets.recording import Recording
 from kilotune.codegen.fixed.arithmetic import quantise
+from kilotune.codegen.fixed.table import FixedBatch
 from kilotune.evaluators.architectures.registry import project_target, project_targets
 from kilotune.evaluators.fixed_point.reference import run_reference
+from tests.codegen.emit.random_programs import RandomModel
 from tests.codegen.emit.serial_port import load_serial_port, read_serial
-from tests.codegen.emit.small_network import classifier
+from tests.codegen.emit.small_network import classifier, recurrent
 from tests.codegen.emit.written import write_project
 from tests.evaluators.devices.candidates import bundled
 
@@ -41,7 +43,10 @@ STRICT = ("-Wall", "-Wextra", "-Werror")
 
 
 def recorded(kind: ir.ResultKind) -> tuple[CSource, Recording]:
-    model, batch = classifier(result_kind=kind)
+    return recording_of(*classifier(result_kind=kind))
+
+
+def recording_of(model: RandomModel, batch: FixedBatch) -> tuple[CSource, Recording]:
     source = emit_c(batch, model.parameters)
     inputs = quantise(model.features, source.interface.input_bits, source.interface.input_scale)
     return source, Recording(inputs, run_reference(batch, model.parameters, model.features)[0])
@@ -55,7 +60,7 @@ def run(command: Sequence[str | Path], folder: Path) -> str:
 
 @pytest.mark.parametrize("target", project_targets())
 def test_every_folder_says_what_comes_next(target: str, tmp_path: Path) -> None:
-    write_project(tmp_path / "digits", *recorded(ir.ResultKind.CLASS), {}, target, "O2")
+    write_project(tmp_path / "digits", *recording_of(*recurrent()), {}, target, "O2")
     readme = (tmp_path / "digits" / "README.md").read_text()
     assert "Next: " in readme
     assert '"optimisation": "O2"' in (tmp_path / "digits" / "decisions.json").read_text()
@@ -64,7 +69,7 @@ def test_every_folder_says_what_comes_next(target: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("target", project_targets())
 def test_the_names_are_known_before_there_is_a_program(target: str) -> None:
     """What is in the way is found before the search."""
-    made = project_files("digits", *recorded(ir.ResultKind.CLASS), {}, project_target(target))
+    made = project_files("digits", *recording_of(*recurrent()), {}, project_target(target))
     assert sorted(project_names(project_target(target), "digits")) == sorted(made)
 
 
@@ -160,10 +165,10 @@ def test_arduino_sketch_sees_a_wrong_output(tmp_path: Path, core: list[Path]) ->
 @needs_avr
 @needs_core
 @needs_simavr
-@pytest.mark.parametrize(("frames", "each"), [(8, 8), (1, 12)])
+@pytest.mark.parametrize(("frames", "each"), [(8, 8), (4, 3)])
 def test_arduino_sketch_is_called_with_each_frame(frames: int, each: int, tmp_path: Path, core: list[Path]) -> None:
     """A recurrent network keeps its state between frames, recorded and typed ones; a wrong output is seen. RAM holds one frame."""
-    source, recording = recorded_frames() if frames == 8 else recorded(ir.ResultKind.REAL)
+    source, recording = recorded_frames() if frames == 8 else recording_of(*recurrent())
     recording.outputs[1, 0] ^= 1
     write_project(tmp_path / "digits", source, recording, {}, "arduino-steps")
     assert f"#define MODEL_FRAMES {frames}\n" in (tmp_path / "digits" / "model.h").read_text()

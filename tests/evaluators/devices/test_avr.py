@@ -177,9 +177,13 @@ def test_random_programs_are_exact(data: st.DataObject, model: RandomModel) -> N
     run_checked(source, batch, model.parameters, model.features, expected, AvrTarget("atmega2560", level=level))
 
 
-def test_the_first_operation_that_differs_is_named() -> None:
-    """Break the C behind one operation: the error names it, though only labels and not its results are returned."""
-    candidate = bundled("fastgrnn16-digits")
+@pytest.mark.parametrize("in_steps", [False, True])
+def test_the_first_operation_that_differs_is_named(in_steps: bool) -> None:
+    """Break the C behind one operation: the error names it, though only labels and not its results are returned; also where it is
+    called with a frame at a time."""
+    candidate = bundled("fastgrnn16-digits", samples=12)
+    stepped = emit_c(candidate.batch, candidate.parameters, in_steps=True)
+    candidate = dataclasses.replace(candidate, source=stepped) if in_steps else candidate
     operations = list(ir.operations(candidate.batch.program.body))
     row = next(number for number, o in enumerate(operations) if isinstance(o, ir.Add) and o.out.variable == "H")
     assert row not in candidate.source.unstored

@@ -15,9 +15,11 @@ import pytest
 from kilotune.evaluators.devices import find_device
 from kilotune.experiments.commands.exit_status import ExitStatus
 from kilotune.experiments.problems.fixed_point.problem import ModelProblem, build_problem, resolve_input
+from kilotune.experiments.problems.problem import export_trial
 from kilotune.experiments.requests.request import TuneRequest, parse_limit, parse_size
+from kilotune.experiments.studies.request_parsing import request_from
 from kilotune.experiments.studies.tuning import MOST_CHECKED
-from kilotune.search.space import Assignment
+from kilotune.search.space import Assignment, Trial
 from tests.commands import tune as run_command
 from tests.evaluators.devices.toolchains import needs_avr, needs_cortex
 
@@ -57,6 +59,40 @@ def test_both_figures_are_in_the_result(tmp_path: Path) -> None:
     assert "cycles, predicted" in done.stderr
     assert "cycles, measured" in done.stderr
     assert "the outputs of 60 samples equal the search's bit for bit" in done.stderr
+
+
+@needs_avr
+def test_with_streaming_ram_holds_one_frame_and_the_program_is_called_with_each(tmp_path: Path) -> None:
+    """8 of 64 features, and how many frames there have been: in the search, on the board, and in what is exported."""
+    problems = [
+        build_problem(request_from("shiftry", input="fastgrnn16-digits", device="uno", options=options))
+        for options in ({}, {"streaming": True})
+    ]
+    assert problems[0].space.fingerprint != problems[1].space.fingerprint
+    assignment = {d.name: d.options[0] for d in problems[0].space.decisions}  # 16 bits everywhere
+    trials = [Trial(0, assignment, problem.space.evaluate([assignment])[0]) for problem in problems]
+    inputs = [trial.metrics["total_ram_bytes"] - trial.metrics["ram_bytes"] for trial in trials]
+    assert inputs == [64 * 2, 8 * 2 + 2]
+    whole, stepped = (
+        check.measured
+        for problem, trial in zip(problems, trials, strict=True)
+        if (check := problem.check_on_device(trial)) is not None and check.measured is not None
+    )
+    assert whole.sizes.static_ram_bytes - stepped.sizes.static_ram_bytes == inputs[0] - inputs[1]
+    assert stepped.cycles == pytest.approx(whole.cycles, rel=0.01)
+    assert whole.cycles / 8 < stepped.metrics()["most_step_cycles"] < whole.cycles / 6
+    assert "most_step_cycles" not in whole.metrics()
+    for problem, trial, target in zip(problems, trials, ("c", "c-steps"), strict=True):
+        export_trial(problem, trial, tmp_path / target)
+        assert json.loads((tmp_path / target / "decisions.json").read_text())["target"] == target
+
+
+def test_streaming_is_refused_where_no_loop_reads_frames(tmp_path: Path) -> None:
+    """Before anything is searched: exit status 4, one sentence."""
+    done = tune(tmp_path, "--space", "shiftry", "--input", "lenet-digits", "--streaming")
+    assert (done.returncode, done.stdout) == (ExitStatus.BAD_INPUT, "")
+    assert re.search(r"model\.sd:12:18: the model is no loop .+: Conv2D reads the input outside any loop$", done.stderr)
+    assert not list(tmp_path.glob("out*"))
 
 
 @needs_avr
