@@ -68,7 +68,8 @@ class ShiftryOptions(FixedPointOptions):
 
     `narrow`: parameters may be stored in fewer than 8 bits; `truer`: weights may be rounded sequentially, with regard to their inputs on
     the training data; `finer`: rows of weights may have scales of their own; `codebook`: parameters may be stored as 4-bit numbers of 16
-    integers in a table. `any_rounding`: how a program divides is decided, too, for the whole program; `rounding` is what comes first.
+    integers in a table; `offsets`: variables of 16 bits may have other scales than the data-driven one. `any_rounding`: how a program
+    divides is decided, too, for the whole program; `rounding` is what comes first.
 
     `front`: names of quantities (`spaces.objectives`) against which the whole curve of precision is asked for, as far as expected
     flips are at most `permitted_flips`, else `accuracy_drop` per cent of the samples (for numerical models: the expected error at
@@ -82,6 +83,7 @@ class ShiftryOptions(FixedPointOptions):
     truer: bool = field(default=False, metadata=absent_as(False))
     finer: bool = field(default=False, metadata=absent_as(False))
     codebook: bool = field(default=False, metadata=absent_as(False))
+    offsets: bool = field(default=False, metadata=absent_as(False))
     any_rounding: bool = field(default=False, metadata=absent_as(False))
     front: tuple[str, ...] = field(default=(), metadata=absent_as(()))
 
@@ -206,7 +208,13 @@ class ShiftryCandidates:
         """What is offered of a variable besides what the papers have."""
         rows, storage = self._row_scales.get(variable, {}), self.evaluator.footprint.storage.get(variable)
         many = storage is not None and storage.values > 2 * CODEBOOK_SIZE  # or else a byte each takes no more
-        return Offered(self.options.narrow, variable in self._roundings, rows, codebook=self.options.codebook and many)
+        codebook = self.options.codebook and many
+        return Offered(self.options.narrow, variable in self._roundings, rows, codebook, self.options.offsets)
+
+    def papers_formats(self, variable: str) -> list[Option]:
+        """The options of a variable that the paper has."""
+        role = self.task.program.variable(variable).role
+        return [str(form) for form in offered_formats(role, self.profile.magnitude(variable), Offered())]
 
     def stored_bytes(self, variable: str, option: Option) -> int:
         """Flash of a parameter in a format, without the code that reads it."""

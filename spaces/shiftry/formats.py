@@ -24,6 +24,9 @@ DEMOTED_OFFSETS = (0, 1, 2)
 INPUT_OFFSETS = tuple(range(-4, 5))
 """Offsets of the input's scale around its data-driven 8-bit scale."""
 
+WIDE_OFFSETS = (-1, 1, -2, 2)
+"""Offsets of a scale of 16 bits around the data-driven one, the nearest first. Algorithm 12 has them, and more, for the input alone."""
+
 BY_ROWS = " by rows"
 """What the text of a format has whose rows have scales of their own."""
 
@@ -62,8 +65,8 @@ class Format:
         return ROW_BITS if self.by_rows else max(self.bits, DEMOTED_BITS)
 
     @property
-    def of_paper(self) -> bool:
-        """Whether the paper has it: 16 or 8 bits, each value rounded on its own."""
+    def plain(self) -> bool:
+        """Whether it is 16 or 8 bits, each value rounded on its own."""
         return self.bits >= DEMOTED_BITS and not (self.sequential or self.by_rows or self.codebook)
 
     def encoding(
@@ -99,13 +102,15 @@ class Offered:
 
     `narrow`: fewer than 8 bits, at the scale that holds the largest value and at higher ones, where what lies beyond is clipped.
     `truer`: 8 bits and fewer also with sequential rounding. `rows`: by width, the scales of its rows, which it may have too.
-    `codebook`: codes that stand for integers in a table.
+    `codebook`: codes that stand for integers in a table. `offsets`: 16 bits at scales around the data-driven one, which other variables
+    than parameters may have too.
     """
 
     narrow: bool = False
     truer: bool = False
     rows: Mapping[int, RowScales] = field(default_factory=dict)
     codebook: bool = False
+    offsets: bool = False
 
 
 def offered_formats(role: ir.Role, magnitude: float, offered: Offered) -> Sequence[Format]:
@@ -116,6 +121,8 @@ def offered_formats(role: ir.Role, magnitude: float, offered: Offered) -> Sequen
         offsets = sorted(INPUT_OFFSETS, key=lambda o: (abs(o), o))
         return [*(Format(DEFAULT_BITS, s) for s in (full, *others)), *(Format(DEMOTED_BITS, half + o) for o in offsets)]
     formats = [Format(DEFAULT_BITS, full), *(Format(DEMOTED_BITS, half + o) for o in DEMOTED_OFFSETS)]
+    if offered.offsets:
+        formats += [Format(DEFAULT_BITS, full + o) for o in WIDE_OFFSETS]
     if role is not ir.Role.PARAMETER:
         return formats
     widths = sorted(LAYOUTS, reverse=True) if offered.narrow else []

@@ -76,7 +76,7 @@ def cumulative_demote(
 def _papers(option: Option) -> bool:
     """Whether it is one of the demoted formats of Algorithm 13."""
     form = parse_format(str(option))
-    return form.bits == DEMOTED_BITS and form.of_paper
+    return form.bits == DEMOTED_BITS and form.plain
 
 
 def _bits(option: Option) -> int:

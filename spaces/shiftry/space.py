@@ -16,7 +16,6 @@ from kilotune.search.fingerprint import fingerprint
 from kilotune.search.flat_state import FlatState
 from kilotune.search.space import CandidateModel, Direction, Objective, Option, Procedure, Trial
 from kilotune.spaces.shiftry.candidates import ShiftryCandidates
-from kilotune.spaces.shiftry.formats import parse_format
 from kilotune.spaces.shiftry.front_search import search_front
 from kilotune.spaces.shiftry.known_candidates import FrontQuestion
 from kilotune.spaces.shiftry.limited_search import search_within_limits
@@ -92,7 +91,7 @@ class ShiftrySpace(ShiftryCandidates):
 
     def core(self) -> dict[str, list[Option]] | None:
         """The paper's formats, where others are offered besides."""
-        papers = {d.name: [o for o in d.options if parse_format(str(o)).of_paper] for d in self.format_decisions}
+        papers = {d.name: self.papers_formats(d.name) for d in self.format_decisions}
         if all(len(papers[d.name]) == len(d.options) for d in self.format_decisions):
             return None
         return {d.name: papers.get(d.name, list(d.options)) for d in self.decisions}

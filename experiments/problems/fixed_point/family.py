@@ -84,6 +84,11 @@ FAMILY = SpaceFamily(
             help="shiftry: whether parameters may be stored as 4-bit numbers of 16 integers in a table of their own  [default: no]",
         ),
         click.Option(
+            ["--offsets/--no-offsets"],
+            default=None,
+            help="shiftry: whether variables of 16 bits, too, may have other scales than the data's  [default: no]",
+        ),
+        click.Option(
             ["--fitted/--no-fitted"],
             default=None,
             help="shiftry, strategies refine and front: whether the codes of the weights of what they settle at may be moved, each to the"
