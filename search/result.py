@@ -49,13 +49,15 @@ class Progress:
 @dataclass(frozen=True)
 class Course:
     """How a run went: what it might have used and did use (`seconds` after the replay, `trials` that it measured itself), when its
-    best was proved in the first objective, and the seconds at which each better candidate came, in order."""
+    best was proved in the first objective, and the seconds at which each better candidate came, in order. `replay_s`: what going
+    through the trials of earlier runs took before, which costs no budget."""
 
     budget: Budget
     seconds: float
     trials: int
     proved_s: float | None
     improvements: tuple[tuple[float, Trial], ...]
+    replay_s: float = 0.0
 
 
 @dataclass(frozen=True)

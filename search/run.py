@@ -75,7 +75,8 @@ class Run:
         self._proposed = 0  # distinct candidates
         self._duplicates = 0  # in a row
         self._size: int | None = None
-        self._started_s: float | None = None if self._unreplayed else self._clock()
+        self._begun_s = self._clock()
+        self._started_s: float | None = None if self._unreplayed else self._begun_s
         self._written_s, self._thinks = time.monotonic(), False
         self._best_rank = record.front.best_rank
         self._improvements: list[tuple[float, Trial]] = []
@@ -90,7 +91,8 @@ class Run:
     def course(self) -> Course:
         """How it has gone."""
         proved_s = None if self._proved is None else self._proved[0]
-        return Course(self._budget, self.elapsed_s(), self.new_trials, proved_s, tuple(self._improvements))
+        replayed_s = (self._clock() if self._started_s is None else self._started_s) - self._begun_s
+        return Course(self._budget, self.elapsed_s(), self.new_trials, proved_s, tuple(self._improvements), replayed_s)
 
     def leave(self) -> None:
         """Other processes of the study may take over what this run has not finished."""

@@ -72,9 +72,9 @@ class CommandTime:
             return 0.0
         return max(0.0, self.budget.seconds + FIRST_ANSWER_S - self.spent_s() - search.seconds)
 
-    def concluded(self, study: Study) -> Callable[[], bool]:
-        """Whether what comes after the search has to end."""
-        extra_s = max(CONCLUDING_S, CONCLUDING_SHARE * self.budget.seconds)
+    def concluded(self, study: Study, replay_s: float) -> Callable[[], bool]:
+        """Whether what comes after the search has to end. `replay_s`: what a resumed study has replayed, which costs no budget."""
+        extra_s = replay_s + max(CONCLUDING_S, CONCLUDING_SHARE * self.budget.seconds)
         return lambda: self.spent_s() >= self.budget.seconds + extra_s or study.stopped_for_s() >= AFTER_INTERRUPT_S
 
 

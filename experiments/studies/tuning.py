@@ -66,7 +66,7 @@ class TuneOutcome:
     float_on_device: DeviceMeasurement | None = None
     validation: Validation = NOTHING_HELD_OUT
     asked: Budget | None = None  # the command's budget; None without a run
-    used_s: float = 0.0  # of it, until the search ended
+    used_s: float = 0.0  # of it, until the search ended, without what a resumed study has replayed
     approximation: dict[str, Any] | None = None  # what all candidates lose against the input
     placing: FinalistPlacing | None = None  # finalists on the board
 
@@ -232,10 +232,11 @@ def run(
                 handle_interrupts=False,
                 first_answer_s=time.for_first_answer(budget),
             )
-            used_s = time.spent_s()
+            replay_s = 0.0 if result.course is None else result.course.replay_s
+            used_s = time.spent_s() - replay_s
         finally:
             executor.close()
-        outcome = conclude(problem, study, result, is_over=time.concluded(study))
+        outcome = conclude(problem, study, result, is_over=time.concluded(study, replay_s))
         return dataclasses.replace(outcome, asked=time.budget, used_s=used_s)
 
 

@@ -13,11 +13,14 @@ from kilotune.search.result import Course, Result, Status
 from kilotune.search.space import Direction, Objective, Trial
 
 LAST_SHARE = 0.1
+WORTH_SAYING_S = 1.0
+"""A shorter replay is not mentioned."""
 
 
 def usage_sentence(result: Result, objectives: Sequence[Objective], asked: Budget, used_s: float) -> str:
-    """`Used 24.1 of 60 s: ...`. `asked`: the command's budget; `used_s`: until the search ended. All seconds in it are the
-    command's, from its beginning, as the budget's are. Empty without a run."""
+    """`Used 24.1 of 60 s: ...`. `asked`: the command's budget; `used_s`: until the search ended, without the replay of a study that is
+    gone on with. All seconds in it are the command's, from its beginning, as the budget's are, as if there had been no replay; one of a
+    second or more is said besides. Empty without a run."""
     if result.course is None:
         return ""
     course = _of_the_command(result.course, used_s)
@@ -33,8 +36,9 @@ def usage_sentence(result: Result, objectives: Sequence[Objective], asked: Budge
         )
     if result.status is Status.SETTLED:
         parts.append("so it ended (--stop never goes on to the end of the budget)")
-    text = "; ".join(parts)
-    return f"Used {_share(course, asked, used_s)}: {text}."
+    text, replay_s = "; ".join(parts), result.course.replay_s
+    replay = "" if replay_s < WORTH_SAYING_S else f" (after {replay_s:.1f} s of going through what was known)"
+    return f"Used {_share(course, asked, used_s)}{replay}: {text}."
 
 
 def going_on_for(objectives: Sequence[Objective]) -> str:

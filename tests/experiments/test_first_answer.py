@@ -13,6 +13,8 @@ from kilotune.experiments.commands.exit_status import ExitStatus
 from kilotune.experiments.studies import command_time
 from kilotune.experiments.studies.command_time import CommandTime
 from kilotune.search.budget import Budget
+from kilotune.search.study import Study
+from tests.search.problems import FlatProblem
 
 LESS_THAN_READING_TAKES = "0.001s"
 
@@ -54,3 +56,14 @@ def test_the_time_for_a_first_answer_is_counted_from_the_command_s_budget(monkey
     now[0] += 8.0
     assert time.for_first_answer(time.for_search()) == 0.0
     assert CommandTime(Budget(trials=3)).for_first_answer(Budget(seconds=math.inf, trials=3)) == 0.0
+
+
+def test_what_a_resumed_study_has_replayed_takes_no_time_from_what_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [100.0]
+    monkeypatch.setattr(command_time.time, "monotonic", lambda: now[0])
+    time, study = CommandTime(Budget(seconds=10.0), begun_s=100.0), Study(FlatProblem(2, 2, 1))
+    now[0] += 40.0  # 30 of them a replay
+    assert not time.concluded(study, replay_s=30.0)()
+    assert time.concluded(study, replay_s=0.0)()
+    now[0] += 0.5 + command_time.CONCLUDING_SHARE * 10.0
+    assert time.concluded(study, replay_s=30.0)()

@@ -180,6 +180,28 @@ def test_a_resumed_study_has_the_trials_of_one_that_never_stopped(tmp_path: Path
     assert Study.resume(store, "cut", space).trials() == whole.trials()
 
 
+def test_what_a_replay_takes_is_told_apart_from_what_the_run_takes(tmp_path: Path) -> None:
+    """Whoever resumes asks for so many seconds of search, and measures the test data after them."""
+    now = [0.0]
+
+    class Thinking(FlatProblem):
+        def bound_of(self, answers: Assignment) -> float:  # type: ignore[override]
+            now[0] += 1.0  # a second for each step of the search
+            return -math.inf
+
+    space, store = Thinking(20, 4, 1), Store(str(tmp_path / "studies.db"))
+    first = Study.create(store, "slow", space, "exhaustive", seed=1, clock=lambda: now[0])
+    course = first.run(InProcessExecutor(space), Budget(trials=40))
+    assert course.course is not None
+    assert course.course.replay_s == 0.0
+    again = Study.resume(store, "slow", space, clock=lambda: now[0])
+    begun = now[0]
+    went_on = again.run(InProcessExecutor(space), Budget(trials=10)).course
+    assert went_on is not None
+    assert went_on.replay_s >= 40.0
+    assert went_on.replay_s + went_on.seconds == now[0] - begun
+
+
 def test_resuming_finds_trials_that_are_missing_in_between(tmp_path: Path) -> None:
     """Parallel workers finish out of order, so a kill may leave trial 9 without trial 8."""
     space = FlatProblem(10, 4, 2, pairs=5)

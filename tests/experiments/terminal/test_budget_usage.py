@@ -18,12 +18,17 @@ def trial(number: int, peak_bytes: float) -> Trial:
 
 
 def said(
-    found_s: tuple[float, ...], search_s: float, used_s: float, asked: Budget, proved_s: float | None = None
+    found_s: tuple[float, ...],
+    search_s: float,
+    used_s: float,
+    asked: Budget,
+    proved_s: float | None = None,
+    replay_s: float = 0.0,
 ) -> str:
     """Of a search that took so long and found something better at those of its seconds."""
     improvements = tuple((at_s, trial(number, 100.0 - number)) for number, at_s in enumerate(found_s))
     count = len(found_s)
-    course = Course(asked, search_s, count, proved_s, improvements)
+    course = Course(asked, search_s, count, proved_s, improvements, replay_s)
     best = improvements[-1][1]
     proved = proved_s is not None
     result = Result("s", Status.FINISHED, None, best, True, (best,), None, None, proved, count, count, search_s, course)
@@ -70,3 +75,12 @@ def test_all_seconds_are_counted_from_the_beginning_of_the_command(
 def test_a_budget_of_trials_has_no_end_in_seconds() -> None:
     text = said((0.5,), 2.0, 3.0, Budget(math.inf, 1))
     assert text == "Used 1 of 1 trials: the best came after 1.5 s, the last tenth of the time brought nothing."
+
+
+def test_a_replay_is_no_part_of_what_was_used() -> None:
+    text = said((0.5,), 2.0, 5.0, Budget(seconds=5.0), replay_s=29.53)
+    assert text == (
+        "Used 5.0 of 5 s (after 29.5 s of going through what was known): the best came after 3.5 s, "
+        "the last tenth of the time brought nothing."
+    )
+    assert "going through" not in said((0.5,), 2.0, 5.0, Budget(seconds=5.0), replay_s=0.4)
