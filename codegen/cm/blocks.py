@@ -1,5 +1,7 @@
 """Layers larger than a crossbar: column blocks share the output channels, row blocks the rows of a column block's matrix.
 
+A core's crossbars hold all columns of a block next to one another, as many rows of it as there is room for then.
+
 The matrix of a convolution has a row for every input channel and kernel position, channel by channel, and a column for
 every output channel. Row blocks add up: all but the last send their partial sums to the last one, which adds the bias; or each
 adds its own to what the one before sends, in a chain.
@@ -19,7 +21,7 @@ from kilotune.codegen.onnx.graph import ConvNode, known
 
 @dataclass(frozen=True)
 class Crossbar:
-    """rows, columns of one; `per_core` of them on a core are stacked, so that a core holds rows * per_core rows."""
+    """rows, columns of one; `per_core` of them on a core are stacked, or stand side by side where a matrix is wider than one."""
 
     rows: int = 256
     columns: int = 256
@@ -59,9 +61,11 @@ def column_blocks(node: ConvNode, crossbar: Crossbar) -> tuple[ColumnBlock, ...]
             found.append(ColumnBlock(low * per_group, high * per_group, low * inner, high * inner, (0, rows)))
         return tuple(found)
     rows = inner * taps
-    bounds = (0, *(high for _, high in spans(rows, -(-rows // height))))
     for group in range(node.groups):
-        for low, high in spans(per_group, -(-per_group // crossbar.columns)):
+        for low, high in spans(per_group, -(-per_group // (crossbar.columns * crossbar.per_core))):
+            side_by_side = -(-(high - low) // crossbar.columns)
+            stacked = crossbar.per_core // side_by_side * crossbar.rows
+            bounds = (0, *(high for _, high in spans(rows, -(-rows // stacked))))
             start = group * per_group
             found.append(ColumnBlock(start + low, start + high, group * inner, (group + 1) * inner, bounds))
     return tuple(found)

@@ -12,8 +12,9 @@ A hardware file is JSON:
 
 With `bits_per_tick` in place of `elements_per_tick` (of links and GMEM, and without `element_bytes`), links and buffers count the bits
 of what they hold, partial sums at their own width; with `elements_per_tick` every element is one, as in the paper. Optional are
-`input_bits_per_tick` and `conversions_per_tick` of the crossbar (operands enter it bit by bit, converters are shared), `stages` of
-the core (how many may share one), `tick_ns`, and `energy`, an `EnergyTable` with the `source` of its figures.
+`input_bits_per_tick`, `conversions_per_tick` and `inputs_per_tick` of the crossbar (operands enter it bit by bit, converters are
+shared, a core's operands enter some after the others), `stages` of the core (how many may share one), `tick_ns`, and `energy`, an
+`EnergyTable` with the `source` of its figures.
 
 `topology.kind` is all-to-all, ring, mesh, mesh-diagonal, torus, tree, 5pp, or `links`: then `cores` counts the cores and `links` lists
 directed ones, each {"from": 0, "to": 1} with its own `elements_per_tick` and `hop_ticks` where they differ. GMEM is one
@@ -71,7 +72,8 @@ class Hardware:
 
     charges_bits: links and buffers count the bits of what they hold; without it, as in the paper, every element is one, whatever
     its width, and takes `element_bytes` of SRAM. input_bits_per_tick: of an operand, that enter the crossbar at once;
-    conversions_per_tick: columns that its converters read; 0: all. tick_ns: 0 where it is not known. stages_per_core: that may share
+    conversions_per_tick: columns that its converters read; inputs_per_tick: operands that
+    enter a core's crossbars; 0: all. tick_ns: 0 where it is not known. stages_per_core: that may share
     a core's crossbars, SRAM and time.
     """
 
@@ -92,6 +94,7 @@ class Hardware:
     tick_ns: float = field(default=0.0, metadata=ABSENT_ZERO)
     energy: EnergyTable | None = field(default=None, metadata=ABSENT_NONE)
     stages_per_core: int = field(default=1, metadata=ABSENT_ONE)
+    inputs_per_tick: int = field(default=0, metadata=ABSENT_ZERO)
 
     @property
     def unit(self) -> str:
@@ -108,13 +111,24 @@ class Hardware:
         """Rows of the largest matrix of `crossbar_columns` columns that a core holds: its crossbars one below another."""
         return self.crossbar_rows * self.crossbars_per_core
 
+    def rows_taken(self, stage: Stage) -> int:
+        """Of the `core_rows`. A matrix that is wider than a crossbar is cut into strips, and each takes whole crossbars: two strips in one
+        crossbar would add up."""
+        strips = -(-stage.crossbar_columns // self.crossbar_columns)
+        if strips <= 1:
+            return stage.crossbar_rows
+        return strips * -(-stage.crossbar_rows // self.crossbar_rows) * self.crossbar_rows
+
     def crossbar_ticks(self, stage: Stage) -> int:
-        """Ticks of a matrix-vector product: 1, or for each piece of the operands' bits the turns in which all columns are read."""
+        """Ticks of a matrix-vector product: 1, or for each piece of the operands' bits the turns in which all operands enter and all
+        columns of a crossbar are read."""
         if not stage.crossbar_rows:
             return 1
         pieces = -(-stage.input_bits // self.input_bits_per_tick) if self.input_bits_per_tick else 1
-        turns = -(-stage.crossbar_columns // self.conversions_per_tick) if self.conversions_per_tick else 1
-        return pieces * turns
+        columns = min(stage.crossbar_columns, self.crossbar_columns)
+        turns = -(-columns // self.conversions_per_tick) if self.conversions_per_tick else 1
+        entries = -(-stage.crossbar_rows // self.inputs_per_tick) if self.inputs_per_tick else 1
+        return pieces * turns * entries
 
     def iteration_ticks(self, stage: Stage) -> int:
         """Ticks from the start of an iteration to the start of the next: those of the crossbar, or of the DPU where it takes
@@ -194,6 +208,7 @@ def parse_hardware(described: Any, path: str) -> Hardware:
         tick_ns=top.number("tick_ns") if "tick_ns" in top.fields else 0.0,
         energy=_energy(top),
         stages_per_core=core.optional_count("stages") or 1,
+        inputs_per_tick=crossbar.optional_count("inputs_per_tick"),
     )
     _check_fields(top, unit)
     _check_reach(hardware, path)
@@ -226,7 +241,7 @@ def _check_fields(top: _Section, unit: str) -> None:
     top.only(("name", "topology", "link", "crossbar", "core", "gmem", *TOP_FIELDS[unit]))
     for name, keys in (
         ("link", (unit, "hop_ticks")),
-        ("crossbar", ("rows", "columns", "per_core", "input_bits_per_tick", "conversions_per_tick")),
+        ("crossbar", ("rows", "columns", "per_core", "input_bits_per_tick", "conversions_per_tick", "inputs_per_tick")),
         ("core", ("sram_bytes", "dpu_operations_per_tick", "stages")),
         ("gmem", ("input_ports", "output_ports", unit, "hop_ticks", "order")),
     ):

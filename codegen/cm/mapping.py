@@ -59,12 +59,11 @@ def _check_cores(pipeline: Pipeline, hardware: Hardware, cores: Sequence[int]) -
         if len(stages) > hardware.stages_per_core:
             may = f"{hardware.stages_per_core} may be"
             raise ValueError(f"Stages {_names(pipeline, stages)} are on core {core}, where {may}.")
-        rows = sum(pipeline.stages[stage].crossbar_rows for stage in stages)
-        columns = max(pipeline.stages[stage].crossbar_columns for stage in stages)
-        if rows > hardware.core_rows or columns > hardware.crossbar_columns:
+        rows = sum(hardware.rows_taken(pipeline.stages[stage]) for stage in stages)
+        if rows > hardware.core_rows:
             raise ValueError(
-                f"The matrices of {_names(pipeline, stages)}, one below another, have {rows} rows and {columns} columns; core {core} "
-                f"holds {hardware.core_rows} and {hardware.crossbar_columns}."
+                f"The matrices of {_names(pipeline, stages)}, one below another, take {rows} rows of crossbars; core {core} has "
+                f"{hardware.core_rows}."
             )
 
 

@@ -50,8 +50,8 @@ class ScheduleParameters:
 
     ticks: of an iteration; 1 by default. delays: further ticks from an iteration's end until its packet is there; 0 by
     default, -1 where it is there in the iteration's last tick already. capacities: packets of a buffer; 0 (the default)
-    is unbounded. pace_ticks: in which GMEM sends an image; 0: it is there at once. cores: one each by default; of the stages of one
-    that may start, the one of the lowest number does.
+    is unbounded. pace_ticks: in which GMEM sends an image; 0: it is there at once. cores: one each by default; of the stages
+    of one that may start, the one with the earliest image does, of those the one of the highest number.
     """
 
     ticks: tuple[int, ...] | None = None
@@ -163,7 +163,8 @@ class _ExecutionState:
             touched = self._happen(tick)
             touched |= self._gmem(tick)
             if starts is None:
-                for stage in sorted(touched):
+                # Of the stages of a core the one with the earliest image, of those the last one.
+                for stage in sorted(touched, key=lambda stage: (self._image_at(stage), -stage)):
                     if self.free_at[self.core[stage]] <= tick and self._may_start(stage):
                         self._start(stage, tick)
             else:
@@ -174,6 +175,10 @@ class _ExecutionState:
         outputs = tuple(self._output(image) for image in range(self.count))
         fullest = tuple(buffer.fullest for buffer in self.buffers)
         return Execution(outputs, tuple(self.starts), self.finish, fullest)
+
+    def _image_at(self, stage: int) -> int:
+        """The image of a stage's next iteration."""
+        return self.next[stage] // self.pipeline.stages[stage].iterations
 
     def _happen(self, tick: int) -> set[int]:
         """Arrivals and ends of iterations; the stages that these may set going."""

@@ -57,7 +57,9 @@ def simulate_reference(setting: Setting, images: int) -> StreamTiming:
         asking = _arrivals(setting, world)
         _finish_iterations(setting, world)
         asking += _from_gmem(setting, world, images)
-        for stage in range(len(stages)):
+        # Of the stages of a core that may start, the one with the earliest image does, of those the last one.
+        images_at = [len(ticks) // stage.iterations for ticks, stage in zip(world.started, stages, strict=True)]
+        for stage in sorted(range(len(stages)), key=lambda stage: (images_at[stage], -stage)):
             if _may_start(setting, world, stage, images):
                 world.started[stage].append(world.tick)
         asking += _from_stages(setting, world)
@@ -135,7 +137,6 @@ def _from_gmem(setting: Setting, world: _TimingState, images: int) -> list[_Pack
 def _may_start(setting: Setting, world: _TimingState, stage: int, images: int) -> bool:
     iterations = setting.pipeline.stages[stage].iterations
     started = world.started[stage]
-    # Stages are asked in their order, so that of those of a core the lowest one that may start does.
     busy = any(world.started[s] and world.started[s][-1] + setting.ticks[s] > world.tick for s in world.together[stage])
     if busy or len(started) == images * iterations:
         return False

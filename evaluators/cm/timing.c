@@ -4,7 +4,7 @@
  * in the order of their streams. A link moves `width` elements a tick, first come first served, so its state is one place in
  * time: the tick, and the elements in it, until which it is taken. See reference_timing.py, which is the definition.
  *
- * Of the stages of a core that may start, the one of the lowest number does.
+ * Of the stages of a core that may start, the one with the earliest image does, of those the one of the highest number.
  *
  * What makes it fast: a core where nothing may start is looked at again only when what a stage waits for has come. All that asks for
  * links at a tick is a set of places on routes, numbered by stream, which is in order without being sorted. A link that one stream
@@ -135,13 +135,17 @@ static int start(Run *r, int32_t stage, int64_t tick) {
     return 0;
 }
 
-/* The lowest stage of a core that may start; -1: none. */
-static int32_t first_to_start(Run *r, int32_t core, int64_t tick) {
+/* The stage of a core that may start next; -1: none. */
+static int32_t next_to_start(Run *r, int32_t core, int64_t tick) {
     const Problem *p = r->p;
     if (r->free_at[core] > tick) return -1;
-    for (int32_t k = p->core_start[core]; k < p->core_start[core + 1]; k++)
-        if (may_start(r, p->core_stage[k])) return p->core_stage[k];
-    return -1;
+    int32_t found = -1;
+    for (int32_t k = p->core_start[core + 1] - 1; k >= p->core_start[core]; k--) {
+        int32_t stage = p->core_stage[k];
+        if (found >= 0 && r->stage[stage].start_image >= r->stage[found].start_image) continue;
+        if (may_start(r, stage)) found = stage;
+    }
+    return found;
 }
 
 /* The tick from which on the next iteration of the stream of images may leave GMEM. */
@@ -225,7 +229,7 @@ static int run(Run *r) {
             if (send_image(r, r->from_gmem[k], tick)) return -1;
         for (int32_t i = 0; i < r->marked_count; i++) {
             r->is_marked[r->marked[i]] = 0;
-            int32_t stage = first_to_start(r, r->marked[i], tick);
+            int32_t stage = next_to_start(r, r->marked[i], tick);
             if (stage >= 0 && start(r, stage, tick)) return -1;
         }
         r->marked_count = 0;

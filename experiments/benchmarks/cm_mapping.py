@@ -50,6 +50,7 @@ from kilotune.spaces.cm.joint import joint_annealing
 from kilotune.spaces.cm.network import PartitionedNetwork
 from kilotune.spaces.cm.procedure import snake_candidate
 from kilotune.spaces.cm.replication import Replication
+from kilotune.spaces.cm.sharing import StageNeeds
 from kilotune.spaces.cm.space import CmSpace
 
 ResultT = TypeVar("ResultT")
@@ -125,7 +126,7 @@ def designs(_seconds: float) -> None:
             snake = placed(streams, snake_cores(hardware, stages), hardware)
             rng = np.random.default_rng(0)
             drawn = [placed(streams, rng.permutation(64)[:stages].tolist(), hardware).ticks for _ in range(101)]
-            annealer = Annealer(streams, stages, hardware)
+            annealer = Annealer(streams, StageNeeds.unshared(stages), hardware)
             best = []
             for moves in (60_000, 1_000_000):
                 target = max(compute, snake.ticks // 3)
@@ -206,7 +207,7 @@ def anneal_strictly(problem: Embedding) -> str:
     streams = [
         Stream(a, b, np.ones(1, dtype=bool), nothing, nothing, 1, k, 1, 8) for k, (a, b) in enumerate(problem.edges)
     ]
-    annealer = Annealer(streams, problem.partitions, hardware, strict=True)
+    annealer = Annealer(streams, StageNeeds.unshared(problem.partitions), hardware, strict=True)
     here = AnnealedPlacement(tuple(range(problem.partitions)), (0,) * len(streams), UNKNOWN)
     begun = time.process_time()
     for seed in range(20):

@@ -6,6 +6,8 @@
  * nothing can reach weighs all busy links, and one just below the best state only those few that are over it. When the target is
  * reached it goes down; at the least one that makes sense, what is left to lower is the traffic, which is memory and latency.
  * Half of the moves are of a stream over a link that exceeds the target, or of a stage at its end.
+ *
+ * Where stages may share a core, what they do on it is a load as well, in ticks: cores are loads of width 1 behind those of the links.
  */
 #include <math.h>
 #include <stdint.h>
@@ -13,29 +15,34 @@
 #include <string.h>
 
 #include "random_walk.h"
+#include "core_sharing.h"
 
 #define HOT_MOVES 50 /* of a hundred, while links exceed the target */
 #define TRIES 32     /* streams that are looked at for one over such a link */
 
 typedef struct {
     int32_t cores, nodes, links, stages, streams, longest, strict;
-    const int32_t *distance, *step_by_goal, *detour, *detour_table, *link_target, *width;
+    int32_t loads;                  /* links, and where they are shared cores behind them */
+    const int32_t *distance, *step_by_goal, *detour, *detour_table, *link_target;
+    const int32_t *width;           /* by load */
     const int32_t *writer, *reader; /* by stream; -1 is GMEM, node `cores` */
     const int64_t *amount;          /* by stream: elements per image */
     const int32_t *touch_start, *touch; /* streams of a stage */
     const int32_t *near_start, *near;   /* cores with a link to or from a node */
+    const Rooms *rooms;
 } Network;
 
 typedef struct {
     int32_t *core;  /* by stage */
     int32_t *shape; /* by stream */
-    int64_t ticks;  /* of the busiest link; with `strict`, more than any when a stream is longer than a link */
+    int64_t ticks;  /* of the busiest link, or core where they are shared; with `strict`, more than any when a stream is longer than a link */
     int64_t kept;   /* how often a better state was found */
 } State;
 
 typedef struct {
     const Network *n;
-    int32_t *core, *stage_at, *shape, *route, *length;
+    Occupants on;
+    int32_t *core, *shape, *route, *length;
     int64_t *load, *capacity;
     double *scale, energy, traffic_weight, hop_weight;
     int64_t target;
@@ -133,17 +140,19 @@ static void restore(Walk *w, double energy) {
     w->energy = energy;
 }
 
-static void exchange(Walk *w, int32_t a, int32_t b) { /* what is on cores a and b */
-    int32_t s = w->stage_at[a], t = w->stage_at[b];
-    w->stage_at[a] = t;
-    w->stage_at[b] = s;
-    if (s >= 0) w->core[s] = b;
-    if (t >= 0) w->core[t] = a;
+static void change_places(Walk *w, int32_t stage, int32_t other, int32_t core) { /* see `exchange` */
+    if (w->n->loads > w->n->links) {
+        const int64_t *ticks = w->n->rooms->ticks;
+        int64_t more = ticks[stage] - (other < 0 ? 0 : ticks[other]);
+        add(w, w->n->links + core, more);
+        add(w, w->n->links + w->core[stage], -more);
+    }
+    exchange(&w->on, stage, other, core);
 }
 
 static int64_t busiest(const Walk *w) {
     int64_t most = 0;
-    for (int32_t k = 0; k < w->n->links; k++) {
+    for (int32_t k = 0; k < w->n->loads; k++) {
         int64_t ticks = (w->load[k] + w->n->width[k] - 1) / w->n->width[k];
         if (ticks > most) most = ticks;
     }
@@ -154,7 +163,7 @@ static void aim(Walk *w, int64_t target) {
     w->target = target;
     w->energy = 0;
     w->over = 0;
-    for (int32_t k = 0; k < w->n->links; k++) {
+    for (int32_t k = 0; k < w->n->loads; k++) {
         w->capacity[k] = target * w->n->width[k];
         w->scale[k] = 1.0 / (double)w->capacity[k];
         w->energy += price(w, k, w->load[k]);
@@ -166,7 +175,7 @@ static void aim(Walk *w, int64_t target) {
 /* A state counts as better from now on when all its links are busy for fewer ticks than these. */
 static void beat(Walk *w, int64_t ticks) {
     w->above = 0;
-    for (int32_t k = 0; k < w->n->links; k++) {
+    for (int32_t k = 0; k < w->n->loads; k++) {
         w->allowed[k] = ticks - 1 < INT64_MAX / w->n->width[k] ? (ticks - 1) * w->n->width[k] : INT64_MAX;
         w->above += w->load[k] > w->allowed[k];
     }
@@ -179,6 +188,15 @@ static int32_t hot_stream(Walk *w) {
         const int32_t *route = w->route + (int64_t)stream * w->n->longest;
         for (int32_t k = 0; k < w->length[stream]; k++)
             if (w->load[route[k]] > w->capacity[route[k]]) return stream;
+    }
+    return -1;
+}
+
+/* A stage of a core that exceeds the target, if there is one among some at random; else -1. */
+static int32_t hot_stage(Walk *w) {
+    for (int32_t tries = 0; w->n->loads > w->n->links && tries < TRIES; tries++) {
+        int32_t stage = below(&w->random, w->n->stages), at = w->n->links + w->core[stage];
+        if (w->load[at] > w->capacity[at]) return stage;
     }
     return -1;
 }
@@ -209,10 +227,14 @@ static void walk(Walk *w, State *best, int64_t moves, int64_t target, int64_t le
         double before = w->energy;
         w->changed_count = 0;
         w->stamp_now++;
-        int32_t a = -1, b = -1, stream = -1, shape = 0;
-        int32_t hot_one = w->over && below(&w->random, 100) < HOT_MOVES ? hot_stream(w) : -1;
+        int32_t a = -1, b = -1, s = -1, t = -1, stream = -1, shape = 0;
+        int32_t hot_one = -1, hot_core = -1;
+        if (w->over && below(&w->random, 100) < HOT_MOVES) {
+            hot_core = hot_stage(w);
+            hot_one = hot_core >= 0 && below(&w->random, 2) ? -1 : hot_stream(w);
+        }
         if (below(&w->random, 100) < 65) {
-            int32_t s = hot_one < 0 ? below(&w->random, n->stages) : an_end(w, hot_one);
+            s = hot_one >= 0 ? an_end(w, hot_one) : hot_core >= 0 ? hot_core : below(&w->random, n->stages);
             a = w->core[s];
             int32_t count = n->touch_start[s + 1] - n->touch_start[s];
             if (count && below(&w->random, 100) < 80) { /* next to one that it talks with */
@@ -220,15 +242,17 @@ static void walk(Walk *w, State *best, int64_t moves, int64_t target, int64_t le
                 int32_t other = n->writer[one] == s ? n->reader[one] : n->writer[one];
                 int32_t near = node_of(w, other);
                 int32_t cores = n->near_start[near + 1] - n->near_start[near];
-                if (cores) b = n->near[n->near_start[near] + below(&w->random, cores)];
+                if (n->rooms->slots > 1 && other >= 0 && below(&w->random, 2)) b = near;
+                else if (cores) b = n->near[n->near_start[near] + below(&w->random, cores)];
             }
             if (b < 0) b = below(&w->random, n->cores);
             if (a == b) continue;
-            int32_t t = w->stage_at[b];
+            t = partner(&w->on, b, &w->random);
+            if (!has_room(&w->on, b, s, t) || !has_room(&w->on, a, t, s)) continue;
             for (int32_t k = n->touch_start[s]; k < n->touch_start[s + 1]; k++) begin_change(w, n->touch[k]);
             if (t >= 0)
                 for (int32_t k = n->touch_start[t]; k < n->touch_start[t + 1]; k++) begin_change(w, n->touch[k]);
-            exchange(w, a, b);
+            change_places(w, s, t, b);
         } else {
             stream = hot_one < 0 ? below(&w->random, n->streams) : hot_one;
             shape = w->shape[stream];
@@ -238,7 +262,7 @@ static void walk(Walk *w, State *best, int64_t moves, int64_t target, int64_t le
         reroute(w);
         double worse = w->energy - before;
         if (worse > 0 && uniform(&w->random) >= exp(-worse / temperature)) {
-            if (stream >= 0) w->shape[stream] = shape; else exchange(w, a, b);
+            if (stream >= 0) w->shape[stream] = shape; else change_places(w, s, t, a);
             restore(w, before);
         } else if (polishing) {
             if (w->over == 0 && w->far == 0 && w->energy < least_energy - 1e-9) {
@@ -267,23 +291,24 @@ int kilotune_anneal(const Network *n, const State *from, State *best, int64_t mo
                     double step, double hot, double cold, double traffic_weight, uint64_t seed,
                     const volatile int32_t *stop) {
     Walk w = {.n = n, .random = random_from(seed), .traffic_weight = traffic_weight, .hop_weight = 0.3};
-    size_t stages = (size_t)n->stages + 1, streams = (size_t)n->streams + 1, links = (size_t)n->links + 1;
+    size_t stages = (size_t)n->stages + 1, streams = (size_t)n->streams + 1, links = (size_t)n->loads + 1;
     size_t longest = (size_t)n->longest;
     w.core = malloc(sizeof(int32_t) * stages);
-    w.stage_at = malloc(sizeof(int32_t) * (size_t)n->nodes);
     int32_t *ints = calloc(streams * (5 + 2 * longest), sizeof(int32_t));
     w.load = calloc(links * 3, sizeof(int64_t));
     w.scale = calloc(links, sizeof(double));
-    int enough = w.core && w.stage_at && ints && w.load && w.scale;
+    int enough = w.core && ints && w.load && w.scale;
+    if (enough) {
+        memcpy(w.core, from->core, sizeof(int32_t) * (size_t)n->stages);
+        enough = settle(&w.on, n->rooms, w.core, n->stages, n->cores);
+    }
     if (enough) {
         w.capacity = w.load + links;
         w.allowed = w.capacity + links;
         w.shape = ints; w.length = ints + streams; w.changed = ints + 2 * streams; w.old_length = ints + 3 * streams;
         w.stamp = ints + 4 * streams; w.route = ints + 5 * streams; w.old_route = w.route + streams * longest;
-        memcpy(w.core, from->core, sizeof(int32_t) * (size_t)n->stages);
         memcpy(w.shape, from->shape, sizeof(int32_t) * (size_t)n->streams);
-        for (int32_t c = 0; c < n->nodes; c++) w.stage_at[c] = -1;
-        for (int32_t s = 0; s < n->stages; s++) w.stage_at[w.core[s]] = s;
+        for (int32_t c = 0; n->links + c < n->loads; c++) w.load[n->links + c] = w.on.ticks[c];
         aim(&w, target);
         w.changed_count = 0;
         for (int32_t e = 0; e < n->streams; e++) w.changed[w.changed_count++] = e;
@@ -292,6 +317,7 @@ int kilotune_anneal(const Network *n, const State *from, State *best, int64_t mo
         if (w.far == 0 && busiest(&w) < best->ticks) keep(&w, best);
         walk(&w, best, moves, target, least, step, hot, cold, stop);
     }
-    free(w.core); free(w.stage_at); free(ints); free(w.load); free(w.scale);
+    clear(&w.on);
+    free(w.core); free(ints); free(w.load); free(w.scale);
     return enough;
 }

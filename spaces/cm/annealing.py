@@ -18,16 +18,19 @@ from kilotune.evaluators.compiled_library import load_library
 from kilotune.evaluators.interruptible import StopFlag, interruptible
 from kilotune.evaluators.kept_arrays import KeptArrays
 from kilotune.spaces.cm.reference_annealing import AnnealingContext, AnnealingSchedule, annealed
+from kilotune.spaces.cm.sharing import StageNeeds
 
 HOT, COLD = 0.01, 0.001
 """First and last temperature, in the unit of the energy: squares of shares of the target."""
 
 TRAFFIC_WEIGHT = 0.003
+UNLIMITED = 1 << 60
 
 
 @dataclass(frozen=True)
 class AnnealedPlacement:
-    """cores: by stage. shapes: of the routes, by stream. ticks: of the busiest link."""
+    """cores: by stage. shapes: of the routes, by stream. ticks: of the busiest link, or core where stages may share
+    one."""
 
     cores: tuple[int, ...]
     shapes: tuple[int, ...]
@@ -41,7 +44,7 @@ _Network, _AnnealingState = structures(Path(__file__).with_name("annealing.c"), 
 def load_kernel() -> ctypes.CDLL | None:
     """None when there is no working C compiler."""
     folder = Path(__file__).parent
-    loaded = load_library(folder / "annealing.c", [folder / "random_walk.h"])
+    loaded = load_library(folder / "annealing.c", [folder / "random_walk.h", folder / "core_sharing.h"])
     if loaded is None:
         return None
     function = loaded.library.kilotune_anneal
@@ -53,15 +56,16 @@ def load_kernel() -> ctypes.CDLL | None:
 
 
 class Annealer:
-    """One pipeline's streams on one accelerator."""
+    """One pipeline's streams on one accelerator. needs: of its stages."""
 
-    def __init__(self, streams: Sequence[Stream], stages: int, hardware: Hardware, strict: bool = False) -> None:
+    def __init__(self, streams: Sequence[Stream], needs: StageNeeds, hardware: Hardware, strict: bool = False) -> None:
         tables: RouteTables = route_tables(hardware)
         self._keep = keep = KeptArrays()
+        stages, shared = needs.stages, hardware.stages_per_core > 1
         self.stages, self.streams = stages, len(streams)
         self.hardware, self.tables = hardware, tables
         talks, near = touching(streams, stages), neighbours(hardware)
-        self._around = AnnealingContext(streams, hardware, tables, talks, near, strict, TRAFFIC_WEIGHT)
+        self._around = AnnealingContext(streams, needs, hardware, tables, talks, near, strict, TRAFFIC_WEIGHT)
         touch_start, touch = keep.grouped(talks)
         near_start, near_cores = keep.grouped(near)
         reachable = tables.distance[tables.distance < 1 << 20]
@@ -73,12 +77,13 @@ class Annealer:
             streams=len(streams),
             longest=int(reachable.max()) + 3,
             strict=strict,
+            loads=len(hardware.links) + (hardware.cores if shared else 0),
             distance=keep.pointer(tables.distance),
             step_by_goal=keep.pointer(tables.step_by_goal),
             detour=keep.pointer(tables.detour),
             detour_table=keep.pointer(tables.detour_table),
             link_target=keep.pointer(tables.target),
-            width=keep.ints([k.width for k in hardware.links]),
+            width=keep.ints([k.width for k in hardware.links] + [1] * hardware.cores),
             writer=keep.ints([s.writer for s in streams]),
             reader=keep.ints([s.reader for s in streams]),
             amount=keep.pointer(np.array([s.image_load for s in streams], dtype=np.int64)),
@@ -86,6 +91,7 @@ class Annealer:
             touch=touch,
             near_start=near_start,
             near=near_cores,
+            rooms=needs.rooms(hardware, UNLIMITED, keep),
         )
 
     def run(

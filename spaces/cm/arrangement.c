@@ -1,7 +1,7 @@
 /* Where stages lie before any route is looked at: simulated annealing of the wirelength, the sum over all streams of load times
  * links between their ends (a quadratic assignment problem; Koopmans and Beckmann 1957).
  *
- * A move takes a stage to another core, mostly next to one that it talks with, and what is there to its own; it costs a look into
+ * A move takes a stage to another core, mostly next to one that it talks with, or where stages may share one to the same, and what is there to its own; it costs a look into
  * the table of distances for each stream of the two. A move that keeps the loads of all links up to date takes ten times as long.
  */
 #include <math.h>
@@ -9,6 +9,7 @@
 #include <stdlib.h>
 
 #include "random_walk.h"
+#include "core_sharing.h"
 
 typedef struct {
     int32_t cores, nodes, stages, streams;
@@ -18,11 +19,13 @@ typedef struct {
     const double *weight;               /* by stream */
     const int32_t *touch_start, *touch; /* streams of a stage */
     const int32_t *near_start, *near;   /* cores with a link to or from a node */
+    const Rooms *rooms;
 } StageGraph;
 
 typedef struct {
     const StageGraph *g;
-    int32_t *core, *stage_at;
+    Occupants on;
+    int32_t *core;
     Random random;
 } Walk;
 
@@ -41,14 +44,6 @@ static double wirelength(const Walk *w, int32_t stage, int32_t but) {
     return sum;
 }
 
-static void exchange(Walk *w, int32_t a, int32_t b) { /* what is on cores a and b */
-    int32_t s = w->stage_at[a], t = w->stage_at[b];
-    w->stage_at[a] = t;
-    w->stage_at[b] = s;
-    if (s >= 0) w->core[s] = b;
-    if (t >= 0) w->core[t] = a;
-}
-
 static int32_t other_core(Walk *w, int32_t stage) {
     const StageGraph *g = w->g;
     int32_t count = g->touch_start[stage + 1] - g->touch_start[stage];
@@ -56,6 +51,7 @@ static int32_t other_core(Walk *w, int32_t stage) {
         int32_t e = g->touch[g->touch_start[stage] + below(&w->random, count)];
         int32_t end = g->writer[e] == stage ? g->reader[e] : g->writer[e], near = node_of(w, end);
         if (end < 0 && below(&w->random, 2)) return near; /* a port is at a core, which is as good as those around it */
+        if (end >= 0 && g->rooms->slots > 1 && below(&w->random, 2)) return near;
         int32_t cores = g->near_start[near + 1] - g->near_start[near];
         if (cores) return g->near[g->near_start[near] + below(&w->random, cores)];
     }
@@ -66,20 +62,21 @@ static int32_t other_core(Walk *w, int32_t stage) {
 int kilotune_arrange(const StageGraph *g, int32_t *core, int64_t moves, double hot, double cold, uint64_t seed,
                      const volatile int32_t *stop) {
     Walk w = {.g = g, .core = core, .random = random_from(seed)};
-    w.stage_at = malloc(sizeof(int32_t) * (size_t)g->nodes);
-    if (!w.stage_at) return 0;
-    for (int32_t c = 0; c < g->nodes; c++) w.stage_at[c] = -1;
-    for (int32_t s = 0; s < g->stages; s++) w.stage_at[core[s]] = s;
+    if (!settle(&w.on, g->rooms, core, g->stages, g->cores)) {
+        clear(&w.on);
+        return 0;
+    }
     double cooling = pow(cold / hot, 1.0 / (double)(moves > 1 ? moves : 1)), temperature = hot;
     for (int64_t move = 0; move < moves && !*stop; move++, temperature *= cooling) {
         int32_t s = below(&w.random, g->stages), a = core[s], b = other_core(&w, s);
         if (a == b) continue;
-        int32_t t = w.stage_at[b];
+        int32_t t = partner(&w.on, b, &w.random);
+        if (!has_room(&w.on, b, s, t) || !has_room(&w.on, a, t, s)) continue;
         double before = wirelength(&w, s, -1) + wirelength(&w, t, s);
-        exchange(&w, a, b);
+        exchange(&w.on, s, t, b);
         double worse = wirelength(&w, s, -1) + wirelength(&w, t, s) - before;
-        if (worse > 0 && uniform(&w.random) >= exp(-worse / temperature)) exchange(&w, a, b);
+        if (worse > 0 && uniform(&w.random) >= exp(-worse / temperature)) exchange(&w.on, s, t, a);
     }
-    free(w.stage_at);
+    clear(&w.on);
     return 1;
 }

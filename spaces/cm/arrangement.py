@@ -21,6 +21,7 @@ from kilotune.evaluators.c_structures import structures
 from kilotune.evaluators.compiled_library import load_library
 from kilotune.evaluators.interruptible import StopFlag, interruptible
 from kilotune.evaluators.kept_arrays import KeptArrays
+from kilotune.spaces.cm.sharing import StageNeeds
 
 MOVES_A_STAGE = 1500
 HOT, COLD = 20.0, 0.05
@@ -33,7 +34,7 @@ HOT, COLD = 20.0, 0.05
 def load_kernel() -> ctypes.CDLL | None:
     """None when there is no working C compiler."""
     folder = Path(__file__).parent
-    loaded = load_library(folder / "arrangement.c", [folder / "random_walk.h"])
+    loaded = load_library(folder / "arrangement.c", [folder / "random_walk.h", folder / "core_sharing.h"])
     if loaded is None:
         return None
     loaded.library.kilotune_arrange.argtypes = [
@@ -43,9 +44,18 @@ def load_kernel() -> ctypes.CDLL | None:
     return loaded.library
 
 
-def arranged(streams: Sequence[Stream], hardware: Hardware, cores: Sequence[int], seed: int) -> tuple[int, ...]:
-    """Cores by stage, all different, of a small wirelength: the sum over streams of their load times the links between their ends, those
-    of GMEM from and to ports that they share evenly. cores: by stage, where the walk begins; where there is no C compiler they stay."""
+def arranged(
+    streams: Sequence[Stream],
+    needs: StageNeeds,
+    hardware: Hardware,
+    cores: Sequence[int],
+    seed: int,
+    tick_room: int = 0,
+) -> tuple[int, ...]:
+    """Cores by stage of a small wirelength: the sum over streams of their load times the links between their ends, those
+    of GMEM from and to ports that they share evenly. cores: by stage, where the walk begins; where there is no C compiler they stay. All
+    different, or, where stages may share them, with room for all of theirs; none is then busy for more than `tick_room` ticks an image
+    that was not so before."""
     kernel, stages = load_kernel(), len(cores)
     if kernel is None or not streams:
         return tuple(cores)
@@ -69,6 +79,7 @@ def arranged(streams: Sequence[Stream], hardware: Hardware, cores: Sequence[int]
         touch=touch,
         near_start=near_start,
         near=near,
+        rooms=needs.rooms(hardware, tick_room, keep),
     )
     found, flag = np.array(cores, dtype=np.int32), StopFlag()
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from kilotune.codegen.cm.hardware import Hardware
 from kilotune.codegen.cm.pipeline import GMEM
 from kilotune.codegen.cm.streams import Stream
-from kilotune.evaluators.cm.bound import link_loads, link_ticks
+from kilotune.evaluators.cm.bound import core_ticks, link_loads, link_ticks
 from kilotune.evaluators.cm.occupancy import occupancies
 from kilotune.search.space import Option
 from kilotune.spaces.cm.lowered import LoweredPipeline
@@ -26,17 +26,24 @@ BUFFER_OPTIONS: tuple[Option, ...] = (128, 64, 32, 256, 0, 512, 1024, 2048, ALL_
 MOST_ROOM = 4
 """In paces: what nothing is gained by more of."""
 
+MOST_SHARED_ROOM = 2
+"""Where stages share cores: with more, those that run ahead take their time from the others, and it takes longer till all go on alike."""
+
 
 def buffer_capacities(
-    lowered: LoweredPipeline, routes: Sequence[Sequence[int]], hardware: Hardware, rooms: Mapping[str, Option]
+    lowered: LoweredPipeline,
+    cores: Sequence[int],
+    routes: Sequence[Sequence[int]],
+    hardware: Hardware,
+    rooms: Mapping[str, Option],
 ) -> tuple[int, ...]:
     """Packets by stream: what it occupies when nothing is in its way, and what comes in during the ticks `rooms` of its reader's
-    layer; 0, unbounded, towards GMEM. routes: link numbers by stream."""
-    occupied, pace = _occupied(lowered, routes, hardware)
+    layer; 0, unbounded, towards GMEM. cores: by stage. routes: link numbers by stream."""
+    occupied, pace = _occupied(lowered, cores, routes, hardware)
     stages = lowered.pipeline.stages
     most = np.zeros(len(stages), dtype=np.int64)
     if ALL_OF_IT in rooms.values():
-        most = _largest_rooms(lowered.streams, occupied, pace, hardware, len(stages))
+        most = _largest_rooms(lowered.streams, cores, occupied, pace, hardware)
     ticks = [int(most[n] if rooms[s.layer] == ALL_OF_IT else rooms[s.layer]) for n, s in enumerate(stages)]
     return tuple(
         0 if s.reader == GMEM else packets - -ticks[s.reader] * s.packets // pace
@@ -45,27 +52,31 @@ def buffer_capacities(
 
 
 def _largest_rooms(
-    streams: Sequence[Stream], occupied: Sequence[int], pace: int, hardware: Hardware, stages: int
+    streams: Sequence[Stream], cores: Sequence[int], occupied: Sequence[int], pace: int, hardware: Hardware
 ) -> NDArray[np.int64]:
-    """By stage, the most ticks with which its buffers fit into a core, all stages halving at once; 0 where none do."""
+    """By stage, the most ticks with which the buffers of all stages of its core fit into it, all cores halving at once; 0 where none do."""
     inner = [number for number, stream in enumerate(streams) if stream.reader != GMEM]
-    reader = np.array([streams[n].reader for n in inner], dtype=np.int64)
+    core = np.array(cores, dtype=np.int64)
+    reader = core[[streams[n].reader for n in inner]]
     packets, bits = (np.array([getattr(streams[n], of) for n in inner]) for of in ("packets", "cell_bits"))
     least = np.array([occupied[n] for n in inner])
-    low, high = np.zeros(stages, dtype=np.int64), np.full(stages, MOST_ROOM * pace)
+    paces = MOST_ROOM if hardware.stages_per_core == 1 else MOST_SHARED_ROOM
+    low, high = np.zeros(hardware.cores, dtype=np.int64), np.full(hardware.cores, paces * pace)
     while (low < high).any():
         middle = (low + high + 1) // 2
         capacities = least - -middle[reader] * packets // pace
-        used = np.bincount(reader, -(-capacities * bits // 8), minlength=stages)
+        used = np.bincount(reader, -(-capacities * bits // 8), minlength=hardware.cores)
         fits = used <= hardware.sram_bytes
         low, high = np.where(fits, middle, low), np.where(fits, high, middle - 1)
-    return low
+    return low[core]
 
 
-def _occupied(lowered: LoweredPipeline, routes: Sequence[Sequence[int]], hardware: Hardware) -> tuple[list[int], int]:
+def _occupied(
+    lowered: LoweredPipeline, cores: Sequence[int], routes: Sequence[Sequence[int]], hardware: Hardware
+) -> tuple[list[int], int]:
     """Packets by stream when nothing is in their way, and the pace at which the image is sent."""
     loads = link_loads(lowered.streams, routes, hardware.links)
-    pace = max(lowered.compute_ticks, link_ticks(loads, hardware.links))
+    pace = max(core_ticks(lowered.image_ticks, cores), link_ticks(loads, hardware.links))
     hops = _hops(lowered, routes, hardware)
     found = list(occupancies(lowered.pipeline, lowered.streams, lowered.ticks, hops, pace))
     for number in lowered.may_be_held_up:

@@ -25,11 +25,12 @@ from kilotune.search.space import (
     Option,
 )
 from kilotune.spaces.cm.buffers import BUFFER_OPTIONS, buffer_capacities
-from kilotune.spaces.cm.lowered import LayerCost, LoweredPipeline, cores_needed, layer_costs, least_ticks
+from kilotune.spaces.cm.lowered import LayerCost, LoweredPipeline, cores_needed, layer_costs, least_cores, least_ticks
 from kilotune.spaces.cm.network import PartitionedNetwork
 from kilotune.spaces.cm.pacing import layer_flows
-from kilotune.spaces.cm.replication import CHAINED, ONCE, Replication
+from kilotune.spaces.cm.replication import CHAINED, Replication
 from kilotune.spaces.cm.seams import port_ticks
+from kilotune.spaces.cm.sharing import Cores
 
 LOWERED_KEPT = 32
 SETTLED_IMAGES, MOST_WARM_IMAGES = 8, 24
@@ -51,10 +52,8 @@ class CmCandidates:
     ) -> None:
         if objective == "energy" and hardware.energy is None:
             raise ValueError(f"--objective energy: {hardware.name} has no table of energies.")
-        if hardware.stages_per_core > 1:
-            several = f"{hardware.name} lets {hardware.stages_per_core} stages share a core"
-            raise ValueError(f"{several}: the search gives each a core of its own, so that core.stages has to be 1.")
         self.network, self.hardware, self.strict, self.objective = network, hardware, strict, objective
+        self.cores = Cores.of(hardware)
         plain = network.lower({})
         self.shapes = network.shapes(plain.pipeline)
         self._lowered: dict[tuple[Replication, ...], LoweredPipeline] = {}
@@ -65,7 +64,7 @@ class CmCandidates:
             once, chained, self.shapes, hardware, port_ticks(plain, once.streams, self.shapes, hardware)
         )
         self.flows = layer_flows(once, hardware)
-        needed = len(once.pipeline.stages)
+        needed = cores_needed(self.costs, {}, self.cores)
         if needed > hardware.cores:
             raise ValueError(
                 f"{network.name} needs {needed} cores and {hardware.name} has {hardware.cores}: "
@@ -86,10 +85,13 @@ class CmCandidates:
 
     @cached_property
     def least_ticks(self) -> int:
-        """Ticks per image that no candidate beats: see `least_ticks`, and every element takes at least one link."""
-        total = sum(s.image_load for s in self.lowered({}).streams)
+        """Ticks per image that no candidate beats: see `least_ticks`, and every element takes at least one link, but for those between
+        stages that may share a core."""
+        shared = self.hardware.stages_per_core > 1
+        streams = (s for s in self.lowered({}).streams if not shared or GMEM in (s.writer, s.reader))
+        total = sum(s.image_load for s in streams)
         together = sum(link.width for link in self.hardware.links)
-        alone = math.ceil(least_ticks(self.costs, self.hardware.cores))
+        alone = math.ceil(least_ticks(self.costs, self.cores))
         return max(alone, -(-total // together), self._port_ticks)
 
     def objective_bound(self, ticks: float, cores: int) -> float:
@@ -100,7 +102,7 @@ class CmCandidates:
     @property
     def least_objective(self) -> float:
         """The leading objective's bound for all candidates."""
-        return self.objective_bound(self.least_ticks, cores_needed(self.costs, {}))
+        return self.objective_bound(self.least_ticks, least_cores(self.costs, {}, self.cores))
 
     @property
     def _port_ticks(self) -> int:
@@ -147,7 +149,7 @@ class CmCandidates:
         lowered = self.lowered(self.replicas(assignment))
         cores, routes = self._placed(lowered, assignment)
         rooms = {shape.name: assignment[f"buffer {shape.name}"] for shape in self.shapes}
-        return CoreMapping(cores, routes, buffer_capacities(lowered, routes, self.hardware, rooms))
+        return CoreMapping(cores, routes, buffer_capacities(lowered, cores, routes, self.hardware, rooms))
 
     def _placed(
         self, lowered: LoweredPipeline, assignment: Assignment
@@ -282,8 +284,8 @@ class CmCandidates:
             if most <= self.hardware.sram_bytes:
                 continue
             cost = next(c for c in self.costs if c.shape.name == layer)
-            spare = self.hardware.cores - cores_needed(self.costs, {layer: ONCE}) + cost.shape.cores
-            cuts = [r for r in cost.shape.replications() if r.count * cost.shape.cores <= spare]
+            options = cost.shape.replications()
+            cuts = [r for r in options if cores_needed(self.costs, {layer: r}, self.cores) <= self.hardware.cores]
             finest = max(cuts, key=lambda r: (r.axis == "columns", r.count))
             cut = self.lowered({layer: finest})
             sizes = zip(cut.pipeline.stages, cut.least_sram_bytes, strict=True)

@@ -13,6 +13,7 @@ from kilotune.spaces.cm.candidates import CmCandidates
 from kilotune.spaces.cm.lowered import LoweredPipeline
 from kilotune.spaces.cm.pacing import Replicas
 from kilotune.spaces.cm.replication import Replication
+from kilotune.spaces.cm.sharing import filled_up
 
 Part = tuple[str, int, int, int]
 """Layer, replica, row block and column block."""
@@ -44,15 +45,18 @@ def routes_of(space: CmCandidates, design: Design) -> list[tuple[int, ...]]:
 def carried_over(
     space: CmCandidates, design: Design, replicas: Mapping[str, Replication], rng: np.random.Generator
 ) -> Design:
-    """The design with these replicas instead: stages that are in both stay where they are, new ones come to free cores at random. Its
-    placement's ticks are not known."""
+    """The design with these replicas instead: stages that are in both stay where they are, new ones come to free cores at random, or
+    to those with room that do least where they are shared. Its placement's ticks are not known."""
     lowered, hardware = space.lowered(replicas), space.hardware
     # A replica keeps its core by its number; a layer that was whole until now leaves its core to the first one.
     before = dict(zip(_parts(design.lowered), design.placement.cores, strict=True))
     kept = [before.get(part) for part in _parts(lowered)]
-    taken = set(kept)
-    free = iter(rng.permutation([c for c in range(hardware.cores) if c not in taken]).tolist())
-    cores = tuple(core if core is not None else next(free) for core in kept)
+    if hardware.stages_per_core == 1:
+        taken = set(kept)
+        free = iter(rng.permutation([c for c in range(hardware.cores) if c not in taken]).tolist())
+        cores = tuple(core if core is not None else next(free) for core in kept)
+    else:
+        cores = filled_up(hardware, lowered.needs, kept, rng.permutation(hardware.cores).tolist())
     routed = dict(zip(_ends(design.lowered), design.placement.shapes, strict=True))
     shapes = tuple(routed.get(ends, 0) for ends in _ends(lowered))
     return Design(dict(replicas), lowered, AnnealedPlacement(cores, shapes, 1 << 60))

@@ -14,19 +14,22 @@ from collections.abc import Generator, Iterator, Mapping
 
 import numpy as np
 
+from kilotune.codegen.cm.mapping import stages_by_core
 from kilotune.codegen.cm.pipeline import GMEM
-from kilotune.evaluators.cm.bound import link_loads
+from kilotune.evaluators.cm.bound import core_ticks, link_loads
 from kilotune.search.space import Assignment
 from kilotune.spaces.cm.annealing import AnnealedPlacement, Annealer
 from kilotune.spaces.cm.arrangement import arranged
-from kilotune.spaces.cm.baselines import snake_cores
+from kilotune.spaces.cm.baselines import snake_placement
 from kilotune.spaces.cm.buffers import ALL_OF_IT
 from kilotune.spaces.cm.candidates import OBJECTIVES, CmCandidates
 from kilotune.spaces.cm.designs import Design, carried_over, routes_of
+from kilotune.spaces.cm.evening import evened
 from kilotune.spaces.cm.lowered import cores_needed
-from kilotune.spaces.cm.pacing import Replicas, paced_replicas, paces, thinned_replicas
+from kilotune.spaces.cm.pacing import Replicas, grained_replicas, paced_replicas, paces, thinned_replicas
 from kilotune.spaces.cm.replication import ONCE, Replication
 from kilotune.spaces.cm.room import FOLLOWED_IMAGES, crowded, roomier, spread_out, too_large
+from kilotune.spaces.cm.sharing import balanced
 
 FIRST_MOVES, LONG_MOVES = 150_000, 1_000_000
 HOTTEST_LINKS = 4
@@ -34,9 +37,15 @@ LEVELS = 12
 LONG_LEVELS = 3
 STEP = 0.03
 THICKNESSES = (0.5, 0.75)
+GRAINS = (0.5, 0.25, 1.0)
+"""Of a pace: what a stage does of a core that several share."""
+
 SIMULATED_IMAGES = 24
 MOVED_STAGES = 1.3  # a move
 MUCH_FEWER = 0.9
+LOOSE = 1.01
+"""By how many times as much as the busiest shared core, when all are filled evenly, one may do when stages are laid out."""
+
 EQUALLY_GOOD = 8
 SPREADING_ROUNDS = 3
 """The first brings most; what is left after three are single layers."""
@@ -71,7 +80,7 @@ def _by_measurement(search: _Joint) -> Iterator[Assignment | None]:
     """For the other objectives, of which nothing is known before a candidate is measured: all speeds of the cores, then from the best
     design to its neighbours. Without an end, but where the bound is reached."""
     best, least = None, math.inf
-    levels = iter(search.levels())
+    levels = search.levels()
     while least > search.space.least_objective:
         replicas = next(levels, None)
         start = search.laid_out(replicas) if replicas is not None else None if best is None else search.neighbour(best)
@@ -160,23 +169,28 @@ class _Joint:
         self._shown: Design | None = None
         self._looked_at: tuple[Design, dict[str, float]] | None = None
 
-    def levels(self) -> list[Replicas]:
+    def levels(self) -> Iterator[Replicas]:
         """None at all, then what keeps each pace that fits into the cores, from the fastest on."""
         space, costs = self.space, self.space.costs
-        found: dict[tuple[Replication, ...], Replicas] = {}
-        for replicas in (
-            {cost.shape.name: ONCE for cost in costs},
-            *itertools.chain.from_iterable(map(self._kept_paces, paces(costs, space.least_ticks, STEP))),
+        found = set[tuple[Replication, ...]]()
+        kept = (self._kept_paces(ticks) for ticks in paces(costs, space.least_ticks, STEP))
+        for replicas in itertools.chain(
+            [{cost.shape.name: ONCE for cost in costs}], itertools.chain.from_iterable(kept)
         ):
-            if replicas is not None:
-                found.setdefault(tuple(replicas.values()), replicas)
+            if replicas is not None and tuple(replicas.values()) not in found:
+                found.add(tuple(replicas.values()))
+                yield replicas
             if len(found) == LEVELS:
                 break
-        return list(found.values())
 
     def _kept_paces(self, ticks: float) -> Iterator[Replicas | None]:
         """Replications that keep a pace: of as few cores as can be, and of thinner streams."""
-        costs, flows, cores = self.space.costs, self.space.flows, self.space.hardware.cores
+        costs, flows, cores = self.space.costs, self.space.flows, self.space.cores
+        if self.space.hardware.stages_per_core > 1:
+            for share in GRAINS:
+                grained = grained_replicas(costs, share * ticks, cores)
+                yield None if grained is None else evened(costs, grained, cores, self.rng)
+            return
         for share in THICKNESSES:
             yield thinned_replicas(costs, flows, ticks, share * ticks, cores)
         yield paced_replicas(costs, flows, ticks, cores)
@@ -184,9 +198,12 @@ class _Joint:
     def laid_out(self, replicas: Mapping[str, Replication]) -> Design:
         """Stages near to those that they talk with, on first routes; the placement's ticks are not known yet."""
         lowered, hardware = self.space.lowered(replicas), self.space.hardware
-        snake = snake_cores(hardware, len(lowered.pipeline.stages))
+        needs, shared = lowered.needs, hardware.stages_per_core > 1
+        begin = balanced(hardware, needs) if shared else snake_placement(lowered, hardware)
+        assert begin is not None  # replications that need more cores are never asked for
         self._runs += 1
-        cores = arranged(lowered.streams, hardware, snake, (self.seed << 20) + self._runs)
+        tick_room = math.ceil(LOOSE * core_ticks(lowered.image_ticks, begin))
+        cores = arranged(lowered.streams, needs, hardware, begin, (self.seed << 20) + self._runs, tick_room)
         placement = AnnealedPlacement(cores, (0,) * len(lowered.streams), 1 << 60)
         return Design(dict(replicas), lowered, placement)
 
@@ -199,7 +216,7 @@ class _Joint:
     def improve(self, design: Design, moves: int) -> Design:
         """Anneal towards as few ticks as its cores and its thickest stream take, whatever can be reached of that."""
         lowered = design.lowered
-        annealer = Annealer(lowered.streams, len(lowered.pipeline.stages), self.space.hardware, self.space.strict)
+        annealer = Annealer(lowered.streams, lowered.needs, self.space.hardware, self.space.strict)
         floor = self.floor(design)
         self._runs += 1
         here = annealer.run(design.placement, 1 << 60, 0, 1, 1, 0) or design.placement
@@ -223,7 +240,7 @@ class _Joint:
         if not options:
             return None
         replicas = {**design.replicas, name: options[int(rng.integers(min(len(options), 6)))]}
-        while cores_needed(space.costs, replicas) > space.hardware.cores:
+        while cores_needed(space.costs, replicas, space.cores) > space.hardware.cores:
             shrinkable = [c for c in space.costs if replicas[c.shape.name].count > 1 and c.shape.name != name]
             if not shrinkable:
                 return None
@@ -235,9 +252,11 @@ class _Joint:
     def _hot_layers(self, design: Design) -> list[str]:
         """Those that send or receive over the busiest links, or the slowest ones where the cores are the bottleneck."""
         lowered, hardware = design.lowered, self.space.hardware
-        if lowered.compute_ticks >= design.placement.ticks:
-            stages = zip(lowered.pipeline.stages, lowered.ticks, strict=True)
-            return sorted({s.layer for s, t in stages if s.iterations * t == lowered.compute_ticks})
+        busy = core_ticks(lowered.image_ticks, design.placement.cores)
+        if busy >= design.placement.ticks:
+            by_core = stages_by_core(design.placement.cores).values()
+            slow = (own for own in by_core if sum(lowered.image_ticks[stage] for stage in own) == busy)
+            return sorted({lowered.pipeline.stages[stage].layer for own in slow for stage in own})
         routes = routes_of(self.space, design)
         use = link_loads(lowered.streams, routes, hardware.links) / [k.width for k in hardware.links]
         hottest = set(np.argsort(-use)[:HOTTEST_LINKS].tolist())

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -11,21 +13,26 @@ from kilotune.codegen.cm.mapping import sram_bytes
 from kilotune.codegen.cm.pipeline import GMEM, Pipeline
 from kilotune.codegen.cm.replicas import CHANNELS
 from kilotune.codegen.cm.streams import Stream, stream_name, streams_of, touching
+from kilotune.evaluators.cm.occupancy import occupancies
 from kilotune.spaces.cm.network import PartitionedNetwork
 from kilotune.spaces.cm.replication import ONCE, LayerShape, Replication
 from kilotune.spaces.cm.seams import PortTicks
+from kilotune.spaces.cm.sharing import Cores, StageNeeds
 
 
 @dataclass(frozen=True, eq=False)
 class LoweredPipeline:
     """touching: numbers of the streams that a stage writes or reads, by stage. ticks: of an iteration, by stage. image_ticks: per image,
-    by stage."""
+    by stage. rows: of crossbars, by stage. cores, stages_per_core: of the accelerator."""
 
     pipeline: Pipeline
     streams: tuple[Stream, ...]
     ticks: tuple[int, ...]
     touching: tuple[tuple[int, ...], ...]
     image_ticks: tuple[int, ...]
+    rows: tuple[int, ...]
+    cores: int
+    stages_per_core: int
 
     @cached_property
     def compute_ticks(self) -> int:
@@ -63,6 +70,17 @@ class LoweredPipeline:
         least = [s.minimum_capacity or 1 for s in self.streams]
         return sram_bytes(self.streams, least, len(self.pipeline.stages))
 
+    @cached_property
+    def needs(self) -> StageNeeds:
+        """What stages that share cores ask of them; of the memory what buffers hold when nothing is in the way, at the pace at which all
+        cores would be busy all the time."""
+        held = [0] * len(self.rows)
+        if self.stages_per_core > 1:
+            pace = max(self.compute_ticks, -(-sum(self.image_ticks) // self.cores))
+            packets = occupancies(self.pipeline, self.streams, self.ticks, [0] * len(self.streams), pace)
+            held = sram_bytes(self.streams, packets, len(self.rows))
+        return StageNeeds(self.rows, tuple(held), self.image_ticks)
+
     @classmethod
     def of(
         cls, network: PartitionedNetwork, replicas: Mapping[str, Replication], hardware: Hardware
@@ -70,7 +88,7 @@ class LoweredPipeline:
         """ValueError, a sentence, when a stage's matrix is larger than a core's crossbars."""
         pipeline = network.pipeline(replicas)
         for stage in pipeline.stages:
-            if stage.crossbar_rows > hardware.core_rows or stage.crossbar_columns > hardware.crossbar_columns:
+            if hardware.rows_taken(stage) > hardware.core_rows:
                 raise ValueError(
                     f"The matrix of {stage.name} has {stage.crossbar_rows} rows and {stage.crossbar_columns} columns; a "
                     f"core of {hardware.name} holds {hardware.core_rows} and {hardware.crossbar_columns}."
@@ -78,7 +96,8 @@ class LoweredPipeline:
         streams = streams_of(pipeline, hardware)
         ticks = tuple(hardware.iteration_ticks(stage) for stage in pipeline.stages)
         image_ticks = tuple(s.iterations * t for s, t in zip(pipeline.stages, ticks, strict=True))
-        return cls(pipeline, streams, ticks, touching(streams, len(pipeline.stages)), image_ticks)
+        rows, talks = tuple(map(hardware.rows_taken, pipeline.stages)), touching(streams, len(pipeline.stages))
+        return cls(pipeline, streams, ticks, talks, image_ticks, rows, hardware.cores, hardware.stages_per_core)
 
 
 @dataclass(frozen=True)
@@ -86,13 +105,19 @@ class LayerCost:
     """What a layer asks of the accelerator when it is there once. flow_ticks: elements through one of its cores, in
     ticks of all the links of the best connected core; or of a stream between two of its blocks (partial sums, which
     take one route), in ticks of the widest link. chained_flow_ticks: the same where its row blocks are chained. port_ticks: of what
-    GMEM sends to it, if all its ports shared that evenly; empty where it does not read the image."""
+    GMEM sends to it, if all its ports shared that evenly; empty where it does not read the image. stage_rows: of crossbars, by
+    stage. stage_ticks: of an iteration, by stage. all_ticks: that
+    an image takes all its cores together, however often it is there. Streams of stages that may share a core may need no link: their
+    flow ticks are 0."""
 
     shape: LayerShape
     iteration_ticks: int
     flow_ticks: float
     chained_flow_ticks: float
     port_ticks: PortTicks = field(default_factory=dict)
+    stage_rows: tuple[int, ...] = ()
+    stage_ticks: tuple[int, ...] = ()
+    all_ticks: int = 0
 
     def ticks(self, replication: Replication) -> float:
         """No placement runs it in fewer ticks per image: replicas share the elements at best evenly."""
@@ -122,13 +147,32 @@ def layer_costs(
     """By layer, in the order of the shapes. chained: lowered once as well, all row blocks in chains. ports: by layer, of those that
     read the image."""
     flows, chained_flows = _flow_ticks(once, hardware), _flow_ticks(chained, hardware)
-    slowest: dict[str, int] = {}
-    for stage, ticks in zip(once.pipeline.stages, once.ticks, strict=True):
-        slowest[stage.layer] = max(ticks, slowest.get(stage.layer, 0))
+    ticks, rows = dict[str, list[int]](), dict[str, list[int]]()
+    for stage, lasts, taken in zip(once.pipeline.stages, once.ticks, once.rows, strict=True):
+        ticks.setdefault(stage.layer, []).append(lasts)
+        rows.setdefault(stage.layer, []).append(taken)
+    together = [_all_ticks(lowered) for lowered in (once, chained)]
     return tuple(
-        LayerCost(shape, slowest[shape.name], flows[shape.name], chained_flows[shape.name], ports.get(shape.name, {}))
+        LayerCost(
+            shape,
+            max(ticks[shape.name]),
+            flows[shape.name],
+            chained_flows[shape.name],
+            ports.get(shape.name, {}),
+            tuple(rows[shape.name]),
+            tuple(ticks[shape.name]),
+            min(both[shape.name] for both in together),
+        )
         for shape in shapes
     )
+
+
+def _all_ticks(lowered: LoweredPipeline) -> Counter[str]:
+    """An image's, of all cores together, by layer."""
+    found = Counter[str]()
+    for stage, ticks in zip(lowered.pipeline.stages, lowered.image_ticks, strict=True):
+        found[stage.layer] += ticks
+    return found
 
 
 def _flow_ticks(lowered: LoweredPipeline, hardware: Hardware) -> dict[str, float]:
@@ -141,6 +185,8 @@ def _flow_ticks(lowered: LoweredPipeline, hardware: Hardware) -> dict[str, float
     between_cores = (link for link in hardware.links if hardware.gmem not in (link.source, link.target))
     widest_link = max((link.width for link in between_cores), default=1)  # a single core has none
     stages, found = lowered.pipeline.stages, dict[str, float]()
+    if hardware.stages_per_core > 1:
+        return {stage.layer: 0.0 for stage in stages}
     for s, stage in enumerate(stages):
         streams = [lowered.streams[n] for n in lowered.touching[s]]
         into = sum(stream.image_load for stream in streams if stream.reader == s)
@@ -157,23 +203,23 @@ def cheapest_replication(cost: LayerCost, ticks: float) -> Replication | None:
     return next((r for r in cost.shape.replications() if cost.ticks(r) <= ticks), None)
 
 
-def least_ticks(costs: tuple[LayerCost, ...], cores: int, fixed: Mapping[str, Replication] | None = None) -> float:
-    """Ticks per image that no replication of the open layers beats within `cores` cores. inf: they do not fit at all.
+def least_ticks(costs: tuple[LayerCost, ...], cores: Cores, fixed: Mapping[str, Replication] | None = None) -> float:
+    """Ticks per image that no replication of the open layers beats within those cores. inf: they do not fit at all.
 
-    Within T ticks a layer can only have replications of at most T ticks: of those the one of fewest cores, and the one that GMEM
+    Within T ticks a layer can only have replications of at most T ticks: of those the one of fewest stages, and the one that GMEM
     sends least. Both are the same for all T from one level to the next, so the least T of a level is the level itself, or what GMEM
-    sends to all layers together there.
+    sends to all layers together there. All cores together do what the layers do, shared or not.
     """
     fixed = fixed or {}
-    taken = sum(cost.shape.cores * fixed[cost.shape.name].count for cost in costs if cost.shape.name in fixed)
     floor = max((cost.ticks(fixed[cost.shape.name]) for cost in costs if cost.shape.name in fixed), default=0.0)
+    floor = max(floor, math.ceil(sum(cost.all_ticks for cost in costs) / cores.count))
     open_costs = [cost for cost in costs if cost.shape.name not in fixed]
     levels = sorted({max(floor, cost.ticks(r)) for cost in open_costs for r in cost.shape.replications()} | {floor})
 
     def fits(ticks: float) -> bool:
-        chosen = [(cost, cheapest_replication(cost, ticks)) for cost in open_costs]
-        needed = sum(cost.shape.cores * r.count if r else cores + 1 for cost, r in chosen)
-        return taken + needed <= cores
+        chosen = {cost.shape.name: cheapest_replication(cost, ticks) for cost in open_costs}
+        found = {name: replication for name, replication in chosen.items() if replication is not None}
+        return len(found) == len(chosen) and least_cores(costs, {**found, **fixed}, cores) <= cores.count
 
     low, high = 0, len(levels)
     while low < high:
@@ -201,6 +247,21 @@ def _least_port_ticks(costs: Sequence[LayerCost], ticks: float, fixed: Mapping[s
     return total
 
 
-def cores_needed(costs: tuple[LayerCost, ...], replicas: Mapping[str, Replication]) -> int:
-    """One a stage."""
-    return sum(cost.shape.cores * replicas.get(cost.shape.name, ONCE).count for cost in costs)
+def cores_needed(costs: Sequence[LayerCost], replicas: Mapping[str, Replication], cores: Cores) -> int:
+    """So many hold all stages: one a stage, or those on which they fit first."""
+    return cores.first_fit(_stage_rows(costs, replicas))
+
+
+def least_cores(costs: Sequence[LayerCost], replicas: Mapping[str, Replication], cores: Cores) -> int:
+    """No fewer hold all stages."""
+    return cores.least(_stage_rows(costs, replicas))
+
+
+def _stage_rows(costs: Sequence[LayerCost], replicas: Mapping[str, Replication]) -> Counter[int]:
+    """How many stages there are of so many rows of crossbars."""
+    found = Counter[int]()
+    for cost in costs:
+        count = replicas.get(cost.shape.name, ONCE).count
+        for rows in cost.stage_rows or (0,) * cost.shape.cores:
+            found[rows] += count
+    return found

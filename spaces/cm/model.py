@@ -17,16 +17,19 @@ from ortools.sat.python import cp_model
 from kilotune.codegen.cm.mapping import node_of
 from kilotune.codegen.cm.pipeline import GMEM
 from kilotune.codegen.cm.streams import Stream
-from kilotune.evaluators.cm.bound import link_loads
+from kilotune.evaluators.cm.bound import core_ticks, link_loads, link_ticks
 from kilotune.evaluators.constraint_solver import SolverClock
 from kilotune.search.space import Assignment, ModelAnswer, SolveLimit, Trial
-from kilotune.spaces.cm.baselines import snake_cores
+from kilotune.spaces.cm.baselines import snake_placement
 from kilotune.spaces.cm.candidates import CmCandidates
 from kilotune.spaces.cm.lowered import LoweredPipeline, cheapest_replication, cores_needed
 from kilotune.spaces.cm.replication import Replication
 
 FREED_STAGES = 4
 MOST_CHOICES = 40_000
+OTHER_CORES = 12
+"""That freed stages may come to where cores are shared."""
+
 MOST_WORK = 3.0  # of CP-SAT on one question
 
 Route = tuple[int, ...]
@@ -34,7 +37,7 @@ Route = tuple[int, ...]
 
 @dataclass(frozen=True)
 class SolvedPlacement:
-    """cores: by stage. routes: by stream. ticks: of the busiest link."""
+    """cores: by stage. routes: by stream. ticks: of the busiest link, or core where stages may share one."""
 
     cores: tuple[int, ...]
     routes: tuple[Route, ...]
@@ -74,7 +77,7 @@ class MappingModel:
                 return replicas, self._placed(lowered, mapping.cores, mapping.routes)
         replicas = self._replication(rng)
         lowered = space.lowered(replicas)
-        cores = snake_cores(space.hardware, len(lowered.pipeline.stages))
+        cores = snake_placement(lowered, space.hardware)
         routes = tuple(space.alternatives(*self._ends(lowered, cores, n))[0] for n in range(len(lowered.streams)))
         return replicas, self._placed(lowered, cores, routes)
 
@@ -84,7 +87,10 @@ class MappingModel:
         fitting: list[dict[str, Replication]] = []
         for level in sorted({cost.ticks(r) for cost in costs for r in cost.shape.replications()}):
             chosen = {c.shape.name: r for c in costs if (r := cheapest_replication(c, level)) is not None}
-            enough = len(chosen) == len(costs) and cores_needed(costs, chosen) <= self._space.hardware.cores
+            enough = (
+                len(chosen) == len(costs)
+                and cores_needed(costs, chosen, self._space.cores) <= self._space.hardware.cores
+            )
             if enough and chosen not in fitting:
                 fitting.append(chosen)
         return fitting[0 if self._best is None else int(rng.integers(min(3, len(fitting))))]
@@ -104,13 +110,20 @@ class MappingModel:
             first = ends[int(rng.integers(len(ends)))] if ends else int(rng.integers(stages))
             others = rng.permutation(stages)[: FREED_STAGES - 1].tolist()
             freed = sorted({first, *others})  # type: ignore[assignment]
-        free_cores = set(range(hardware.cores)) - set(placed.cores) | {placed.cores[s] for s in freed}
+        free_cores = self._free_cores(placed, freed, rng)
         question = _PlacementQuery(space, lowered, placed, sorted(freed), sorted(free_cores), hot)
         return question.answer(int(rng.integers(1 << 30)), clock) or placed
 
+    def _free_cores(self, placed: SolvedPlacement, freed: Sequence[int], rng: np.random.Generator) -> set[int]:
+        """Those that the freed stages leave, and all others without a stage; where they are shared and stages stay, some of the others."""
+        cores, left = range(self._space.hardware.cores), {placed.cores[s] for s in freed}
+        if self._space.hardware.stages_per_core == 1 or len(freed) == len(placed.cores):
+            return set(cores) - set(placed.cores) | left
+        return left | set(rng.permutation(len(cores))[:OTHER_CORES].tolist())
+
     def _placed(self, lowered: LoweredPipeline, cores: Sequence[int], routes: Iterable[Route]) -> SolvedPlacement:
         routes = tuple(routes)
-        return SolvedPlacement(tuple(cores), routes, busiest(self._space, lowered, routes))
+        return SolvedPlacement(tuple(cores), routes, busiest(self._space, lowered, cores, routes))
 
     def _ends(self, lowered: LoweredPipeline, cores: Sequence[int], number: int) -> tuple[int, int]:
         stream, hardware = lowered.streams[number], self._space.hardware
@@ -153,8 +166,6 @@ class _PlacementQuery:
         for s in self._freed:
             model.add_exactly_one(self._on[s, c] for c in self._free_cores)
             model.add_hint(self._on[s, self._placed.cores[s]], True)
-        for c in self._free_cores:
-            model.add_at_most_one(self._on[s, c] for s in self._freed)
         terms: list[list[tuple[int, cp_model.IntVar]]] = [[] for _ in links]
         for number in self._moving:
             self._add_stream(number, terms)
@@ -168,6 +179,8 @@ class _PlacementQuery:
             if load or uses:
                 moved = sum(amount * used for amount, used in uses)
                 model.add(moved + load <= ticks * link.width)
+        for c in self._free_cores:
+            self._add_core(c, ticks)
         model.minimize(ticks)
         solver = cp_model.CpSolver()
         solver.parameters.random_seed = seed
@@ -179,9 +192,20 @@ class _PlacementQuery:
                 cores[stage] = core
         for number, choices in self._taken.items():
             routes[number] = next(route for _, route, used in choices if solver.value(used))
-        found = busiest(self._space, self._lowered, routes)
+        found = busiest(self._space, self._lowered, cores, routes)
         # Equal ones are taken as well: that is how the search crosses plateaus.
         return SolvedPlacement(tuple(cores), tuple(routes), found) if found <= self._placed.ticks else None
+
+    def _add_core(self, core: int, ticks: cp_model.IntVar) -> None:
+        """Room for the stages that come to a core beside those that stay there, and time for what all of them do."""
+        hardware, needs, model = self._space.hardware, self._lowered.needs, self._model
+        stay = [s for s, at in enumerate(self._placed.cores) if at == core and s not in self._freed]
+        come = [(s, self._on[s, core]) for s in self._freed]
+        model.add(sum(here for _, here in come) <= hardware.stages_per_core - len(stay))
+        if hardware.stages_per_core > 1:
+            rooms = ((needs.rows, hardware.core_rows), (needs.ticks, ticks))
+            for of, room in rooms:
+                model.add(sum(of[s] * here for s, here in come) + sum(of[s] for s in stay) <= room)
 
     def _add_stream(self, number: int, terms: list[list[tuple[int, cp_model.IntVar]]]) -> None:
         stream, model = self._lowered.streams[number], self._model
@@ -203,10 +227,11 @@ class _PlacementQuery:
 
     def _routes(self, stream: Stream, starts: list[int], goals: list[int]) -> Iterator[tuple[int, int, Route]]:
         """The ways from any of the first nodes to any of the others; of one link each where the question is strict."""
-        short = self._space.strict and GMEM not in (stream.writer, stream.reader)
+        space = self._space
+        short = space.strict and GMEM not in (stream.writer, stream.reader)
         for start, goal in product(starts, goals):
-            if start != goal:
-                for route in self._space.alternatives(start, goal):
+            if start != goal or space.hardware.stages_per_core > 1:
+                for route in space.alternatives(start, goal):
                     if not (short and len(route) > 1):
                         yield start, goal, route
 
@@ -216,7 +241,8 @@ class _PlacementQuery:
         return [node_of(self._space.hardware, self._placed.cores, stage)]
 
 
-def busiest(space: CmCandidates, lowered: LoweredPipeline, routes: Sequence[Route]) -> int:
-    """Ticks per image of the busiest link."""
-    loads = link_loads(lowered.streams, routes, space.hardware.links).tolist()
-    return max(int(-(-load // link.width)) for load, link in zip(loads, space.hardware.links, strict=True))
+def busiest(space: CmCandidates, lowered: LoweredPipeline, cores: Sequence[int], routes: Sequence[Route]) -> int:
+    """Ticks per image of the busiest link, or core where stages may share one."""
+    loads = link_loads(lowered.streams, routes, space.hardware.links)
+    links = link_ticks(loads, space.hardware.links)
+    return links if space.hardware.stages_per_core == 1 else max(links, core_ticks(lowered.image_ticks, cores))

@@ -12,7 +12,7 @@ from kilotune.codegen.cm.partition import PartitionGraph
 from kilotune.codegen.cm.pipeline import Pipeline
 from kilotune.codegen.cm.programs import LoweredNetwork
 from kilotune.codegen.cm.replicas import shareable_channels
-from kilotune.spaces.cm.replication import LayerShape, Replication
+from kilotune.spaces.cm.replication import MOST_REPLICAS, MOST_SHARING, LayerShape, Replication
 
 
 class PartitionedNetwork:
@@ -22,6 +22,7 @@ class PartitionedNetwork:
     def __init__(self, graph: PartitionGraph, hardware: Hardware) -> None:
         self.graph = graph
         self.crossbar = Crossbar(hardware.crossbar_rows, hardware.crossbar_columns, hardware.crossbars_per_core)
+        self._most_replicas = MOST_SHARING if hardware.stages_per_core > 1 else MOST_REPLICAS
         self.by_columns = hardware.input_order == "column-major"
         self._counts_of = RememberedCounts()
         self._most_pooled = hardware.sram_bytes // (1 if hardware.charges_bits else hardware.element_bytes)
@@ -43,6 +44,7 @@ class PartitionedNetwork:
                 len(own),
                 1 + max(stage.row_block for stage in own),
                 shareable_channels(p),
+                self._most_replicas,
             )
             for p in self.graph.partitions
             for own in [members[p.name]]

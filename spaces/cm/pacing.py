@@ -13,6 +13,7 @@ from kilotune.codegen.cm.hardware import Hardware
 from kilotune.codegen.cm.pipeline import GMEM
 from kilotune.spaces.cm.lowered import LayerCost, LoweredPipeline, cheapest_replication, cores_needed
 from kilotune.spaces.cm.replication import ONCE, Replication
+from kilotune.spaces.cm.sharing import Cores
 
 Replicas = dict[str, Replication]
 
@@ -47,11 +48,11 @@ def layer_flows(once: LoweredPipeline, hardware: Hardware) -> tuple[LayerFlow, .
 
 
 def paced_replicas(
-    costs: tuple[LayerCost, ...], flows: Sequence[LayerFlow], ticks: float, cores: int
+    costs: tuple[LayerCost, ...], flows: Sequence[LayerFlow], ticks: float, cores: Cores
 ) -> Replicas | None:
     """The cheapest replication of every layer by itself; then, from the busiest flow on, replicas of whichever end takes fewer
-    cores more. Cuts stay along the axis that they are along: cut across each other, layers send every part to every part. None:
-    more than `cores` cores."""
+    cores more. Cuts stay along the axis that they are along: cut across each other, layers send every part to every part. None: there are
+    not so many cores."""
     replicas: Replicas = {}
     for cost in costs:
         own = cheapest_replication(cost, ticks)
@@ -59,7 +60,7 @@ def paced_replicas(
             return None
         replicas[cost.shape.name] = own
     by_name = {cost.shape.name: cost for cost in costs}
-    while cores_needed(costs, replicas) <= cores:
+    while cores_needed(costs, replicas, cores) <= cores.count:
         slow = max(flows, key=lambda flow: flow.least_ticks(replicas), default=None)
         if slow is None or slow.least_ticks(replicas) <= ticks:
             return replicas
@@ -71,11 +72,11 @@ def paced_replicas(
 
 
 def thinned_replicas(
-    costs: tuple[LayerCost, ...], flows: Sequence[LayerFlow], ticks: float, thickness: float, cores: int
+    costs: tuple[LayerCost, ...], flows: Sequence[LayerFlow], ticks: float, thickness: float, cores: Cores
 ) -> Replicas | None:
     """Cores and GMEM keep `ticks`; a stream takes a link for no more than `thickness` of them, so that several fit on one link and a
-    placement has room to go: or, where replicas along the same axis do not bring it there, as little as they do. None: more than `cores`
-    cores."""
+    placement has room to go: or, where replicas along the same axis do not bring it there, as little as they do. None: there are
+    not so many cores."""
     replicas: Replicas = {}
     for cost in costs:
         own = [r for r in cost.shape.replications() if cost.own_ticks(r) <= ticks]
@@ -85,7 +86,7 @@ def thinned_replicas(
         replicas[cost.shape.name] = next(thin, min(own, key=cost.stream_ticks))
     by_name = {cost.shape.name: cost for cost in costs}
     thick = sorted(flows, key=str)
-    while thick and cores_needed(costs, replicas) <= cores:
+    while thick and cores_needed(costs, replicas, cores) <= cores.count:
         worst = max(thick, key=lambda flow: flow.least_ticks(replicas))
         if worst.least_ticks(replicas) <= thickness:
             break
@@ -94,7 +95,18 @@ def thinned_replicas(
             wanted = _greatest_help(by_name, replicas, worst, ticks)
             thick.remove(worst)
         replicas = {**replicas, **wanted}
-    return replicas if cores_needed(costs, replicas) <= cores else None
+    return replicas if cores_needed(costs, replicas, cores) <= cores.count else None
+
+
+def grained_replicas(costs: tuple[LayerCost, ...], ticks: float, cores: Cores) -> Replicas | None:
+    """Of every layer as few replicas as bring its cores down to `ticks` an image, or as far as they can be brought: small pieces of
+    work, with which cores that are shared can be filled evenly. None: there are not so many cores."""
+    replicas: Replicas = {}
+    for cost in costs:
+        options = cost.shape.replications()
+        least = max(ticks, min(map(cost.own_ticks, options)))
+        replicas[cost.shape.name] = next(r for r in options if cost.own_ticks(r) <= least)
+    return replicas if cores_needed(costs, replicas, cores) <= cores.count else None
 
 
 def _greatest_help(

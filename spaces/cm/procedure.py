@@ -13,7 +13,7 @@ import numpy as np
 
 from kilotune.codegen.cm.pipeline import GMEM
 from kilotune.search.space import Assignment, Procedure
-from kilotune.spaces.cm.baselines import balanced_replicas, snake_cores
+from kilotune.spaces.cm.baselines import balanced_replicas, snake_placement
 from kilotune.spaces.cm.candidates import CmCandidates
 from kilotune.spaces.cm.embedding import (
     Embedding,
@@ -54,6 +54,8 @@ def embedded_cores(
     than Z3, and nothing is asked that half of the time is not left for. The placement is the same where there is one.
     """
     once = space.lowered({})
+    if len(once.pipeline.stages) > space.hardware.cores:
+        return None  # some would have to share a core
     load_solvers()
     deadline, steps = time.monotonic() + seconds, MOST_STEPS
     for links in range(1, 2 if space.strict else MOST_LINKS + 1):
@@ -74,8 +76,7 @@ def embedded_cores(
 def snake_candidate(space: CmCandidates, balanced: bool) -> Assignment:
     """Stages in their order along the rows of cores, on first routes."""
     replicas = balanced_replicas(space) if balanced else {}
-    stages = len(space.lowered(replicas).pipeline.stages)
-    return space.candidate(replicas, snake_cores(space.hardware, stages))
+    return space.candidate(replicas, snake_placement(space.lowered(replicas), space.hardware))
 
 
 def embedding_of(lowered: LoweredPipeline, space: CmCandidates, links: int) -> Embedding:

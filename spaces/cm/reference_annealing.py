@@ -13,6 +13,7 @@ from kilotune.codegen.cm.mapping import node_of
 from kilotune.codegen.cm.pipeline import GMEM
 from kilotune.codegen.cm.routing import SHAPES, RouteTables
 from kilotune.codegen.cm.streams import Stream
+from kilotune.spaces.cm.sharing import CoreFilling, StageNeeds
 
 MOVES_SHARE = 100
 """One of so many moves that the compiled walk makes is made here."""
@@ -31,6 +32,7 @@ class AnnealingContext:
     traffic against what exceeds the target."""
 
     streams: Sequence[Stream]
+    needs: StageNeeds
     hardware: Hardware
     tables: RouteTables
     touching: Sequence[Sequence[int]]
@@ -54,7 +56,7 @@ class AnnealingSchedule:
 
 
 Found = tuple[tuple[int, ...], tuple[int, ...], int]
-"""Cores by stage, route shapes by stream, ticks of the busiest link."""
+"""Cores by stage, route shapes by stream, ticks of the busiest link, or core where stages may share one."""
 
 
 def annealed(
@@ -71,7 +73,12 @@ class _Annealing:
         self._around, self._course = around, course
         self._random = random.Random(course.seed)
         self._cores, self._shapes = list(cores), list(shapes)
-        self._stage_at = {core: stage for stage, core in enumerate(cores)}
+        self._on: list[list[int]] = [[] for _ in range(around.hardware.cores)]
+        self._filling = CoreFilling(around.hardware, around.needs)
+        for stage, core in enumerate(cores):
+            self._on[core].append(stage)
+            self._filling.put(stage, core)
+        self._shared = around.hardware.stages_per_core > 1
         self._widths = [link.width for link in around.hardware.links]
         self._loads = [0] * len(self._widths)
         self._target, self._energy = course.target, 0.0
@@ -79,6 +86,9 @@ class _Annealing:
         for number in range(len(around.streams)):
             self._routes[number] = self._route(number)
             self._add(number, 1)
+        if self._shared:  # cores are loads of width 1 behind those of the links
+            self._loads += self._filling.ticks
+            self._widths += [1] * around.hardware.cores
         self._aim(course.target)
 
     def run(self, best_ticks: int) -> Found | None:
@@ -133,13 +143,15 @@ class _Annealing:
         here, there = self._cores[stage], self._other_core(stage)
         if here == there:
             return False
-        other = self._stage_at.get(there)
+        other = self._partner(there)
+        if not self._have_room(stage, other, there):
+            return False
         changed = dict.fromkeys((*around.touching[stage], *(() if other is None else around.touching[other])))
-        self._exchange(here, there)
+        self._exchange(stage, other, there)
         routes = self._rerouted(changed)
         if self._accepts(before, temperature):
             return True
-        self._exchange(here, there)
+        self._exchange(stage, other, here)
         self._restore(routes, before)
         return False
 
@@ -161,6 +173,8 @@ class _Annealing:
             stream = around.streams[draw.choice(around.touching[stage])]
             end = stream.reader if stream.writer == stage else stream.writer
             near = around.near[node_of(around.hardware, self._cores, end)]
+            if self._shared and end != GMEM and draw.random() < 0.5:
+                return self._cores[end]
             if near:
                 return draw.choice(near)
         return draw.randrange(around.hardware.cores)
@@ -169,12 +183,39 @@ class _Annealing:
         worse = self._energy - before
         return worse <= 0 or self._random.random() < math.exp(-worse / temperature)
 
-    def _exchange(self, here: int, there: int) -> None:
-        """What is on two cores."""
-        stages = self._stage_at.pop(here, None), self._stage_at.pop(there, None)
-        for stage, core in zip(stages, (there, here), strict=True):
-            if stage is not None:
-                self._stage_at[core], self._cores[stage] = stage, core
+    def _partner(self, core: int) -> int | None:
+        """With whom a stage that comes to a core changes places."""
+        stages, most = self._on[core], self._around.hardware.stages_per_core
+        if not stages or (len(stages) < most and self._random.random() < 0.5):
+            return None
+        return stages[0] if most == 1 else self._random.choice(stages)
+
+    def _have_room(self, stage: int, other: int | None, there: int) -> bool:
+        """Both cores, when they have changed places."""
+        if not self._shared:
+            return True
+        moves, filling = [(stage, self._cores[stage], there)], self._filling
+        if other is not None:
+            moves.append((other, there, self._cores[stage]))
+        for one, source, _ in moves:
+            filling.put(one, source, -1)
+        fits = all(filling.has_room(one, target) for one, _, target in moves)
+        for one, source, _ in moves:
+            filling.put(one, source)
+        return fits
+
+    def _exchange(self, stage: int, other: int | None, there: int) -> None:
+        """Two stages change places; of no second one the first goes there."""
+        for one, target in ((stage, there), (other, self._cores[stage])):
+            if one is not None:
+                before = self._cores[one]
+                for core, sign in ((before, -1), (target, 1)):
+                    self._filling.put(one, core, sign)
+                    if self._shared:
+                        self._add_load(len(self._around.hardware.links) + core, sign * self._around.needs.ticks[one])
+                self._on[before].remove(one)
+                self._on[target].append(one)
+                self._cores[one] = target
 
     def _rerouted(self, numbers: Sequence[int] | dict[int, None]) -> dict[int, tuple[int, ...]]:
         """Streams onto the routes that are theirs now; the routes before."""
@@ -203,10 +244,13 @@ class _Annealing:
         """A stream to the links of its route, or (-1) away from them."""
         amount = sign * self._around.streams[number].image_load
         for link in self._routes[number]:
-            self._energy -= self._price(link)
-            self._loads[link] += amount
-            self._energy += self._price(link)
+            self._add_load(link, amount)
         self._energy += sign * HOP_WEIGHT * self._too_far(number)
+
+    def _add_load(self, link: int, amount: int) -> None:
+        self._energy -= self._price(link)
+        self._loads[link] += amount
+        self._energy += self._price(link)
 
     def _price(self, link: int) -> float:
         use = self._loads[link] / (self._target * self._widths[link])

@@ -9,6 +9,8 @@ from kilotune.codegen.cm.replicas import AXES, CHANNELS
 from kilotune.codegen.ir.views import NOT_CONTENT
 
 MOST_REPLICAS = 64
+MOST_SHARING = 128
+"""Where replicas need no core of their own."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +40,7 @@ ONCE, CHAINED = Replication(), Replication(chained=True)
 @dataclass(frozen=True)
 class LayerShape:
     """A layer with `height` x `width` output pixels that takes `cores` cores a replica, `row_blocks` of them one below another. channels:
-    that replicas may share, of a pooling into one pixel; 1 for all others."""
+    that replicas may share, of a pooling into one pixel; 1 for all others. most: replicas."""
 
     name: str
     height: int
@@ -46,6 +48,7 @@ class LayerShape:
     cores: int
     row_blocks: int = field(default=1, metadata=NOT_CONTENT)
     channels: int = field(default=1, metadata=NOT_CONTENT)
+    most: int = field(default=MOST_REPLICAS, metadata=NOT_CONTENT)
 
     def iterations(self, replication: Replication) -> int:
         """Iterations per image of the largest replica."""
@@ -55,10 +58,10 @@ class LayerShape:
             return -(-self.height // replication.count) * self.width
         return -(-self.width // replication.count) * self.height
 
-    def replications(self, most: int = MOST_REPLICAS) -> tuple[Replication, ...]:
-        """At most so many replicas, and never more than MOST_REPLICAS, the fewest first: see `_replications`."""
+    def replications(self, most: int = MOST_SHARING) -> tuple[Replication, ...]:
+        """At most so many replicas, and never more than `self.most`, the fewest first: see `_replications`."""
         every = self._replications
-        return every if most >= MOST_REPLICAS else tuple(r for r in every if r.count <= most)
+        return every if most >= self.most else tuple(r for r in every if r.count <= most)
 
     @cached_property
     def _replications(self) -> tuple[Replication, ...]:
@@ -69,12 +72,12 @@ class LayerShape:
         found = [ONCE]
         for axis, extent in (("rows", self.height), ("columns", self.width)):
             least = self.iterations(ONCE)
-            for count in range(2, min(MOST_REPLICAS, extent) + 1):
+            for count in range(2, min(self.most, extent) + 1):
                 replication = Replication(count, axis)
                 if self.iterations(replication) < least:
                     least = self.iterations(replication)
                     found.append(replication)
-        sharers = min(MOST_REPLICAS, self.channels // self.cores)
+        sharers = min(self.most, self.channels // self.cores)
         found += [Replication(1 << k, CHANNELS) for k in range(1, sharers.bit_length())]
         if self.row_blocks > 2:
             found += [replace(replication, chained=True) for replication in found]

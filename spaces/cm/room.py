@@ -12,7 +12,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from kilotune.codegen.cm.mapping import Mapping as CoreMapping
-from kilotune.codegen.cm.mapping import sram_bytes
+from kilotune.codegen.cm.mapping import sram_bytes, stages_by_core
 from kilotune.evaluators.cm.occupancy import held_packets
 from kilotune.spaces.cm.buffers import buffer_capacities
 from kilotune.spaces.cm.candidates import CmCandidates
@@ -29,8 +29,10 @@ MOST_TIMES = 2
 
 def too_large(space: CmCandidates, design: Design) -> dict[str, float]:
     """Layers whose buffers exceed a core's SRAM when they have no room to spare, with how many times as large they are."""
-    none = {shape.name: 0 for shape in space.shapes}
-    return _exceeding(space, design, buffer_capacities(design.lowered, routes_of(space, design), space.hardware, none))
+    none, cores = {shape.name: 0 for shape in space.shapes}, design.placement.cores
+    return _exceeding(
+        space, design, buffer_capacities(design.lowered, cores, routes_of(space, design), space.hardware, none)
+    )
 
 
 def crowded(space: CmCandidates, design: Design) -> dict[str, float]:
@@ -45,13 +47,15 @@ def crowded(space: CmCandidates, design: Design) -> dict[str, float]:
 
 
 def _exceeding(space: CmCandidates, design: Design, capacities: tuple[int, ...]) -> dict[str, float]:
-    """By layer, of those that exceed it, its fullest core's buffers in cores' SRAM."""
+    """Buffers of a core in its SRAM, of those that exceed it; by the layer that has most there, of its fullest core."""
     lowered, room = design.lowered, space.hardware.sram_bytes
     used = sram_bytes(lowered.streams, capacities, len(lowered.pipeline.stages))
     found: dict[str, float] = {}
-    for stage, size in zip(lowered.pipeline.stages, used, strict=True):
+    for stages in stages_by_core(design.placement.cores).values():
+        size = sum(used[stage] for stage in stages)
         if size > room:
-            found[stage.layer] = max(size / room, found.get(stage.layer, 0.0))
+            layer = lowered.pipeline.stages[max(stages, key=lambda stage: used[stage])].layer
+            found[layer] = max(size / room, found.get(layer, 0.0))
     return found
 
 
@@ -64,7 +68,7 @@ def roomier(space: CmCandidates, design: Design, large: Mapping[str, float], rng
         replicas = dict(wanted.replicas)
         for layer in large:
             replicas[layer] = next(iter(_more(costs[layer], replicas[layer])), replicas[layer])
-        if replicas == wanted.replicas or cores_needed(space.costs, replicas) > space.hardware.cores:
+        if replicas == wanted.replicas or cores_needed(space.costs, replicas, space.cores) > space.hardware.cores:
             return None
         wanted = carried_over(space, wanted, replicas, rng)
         large = too_large(space, wanted)
@@ -83,7 +87,7 @@ def spread_out(
         more = [r for r in _more(costs[layer], one) if costs[layer].own_ticks(r) <= design.ticks]
         enough = next((r for r in more if r.count >= one.count * min(times, MOST_TIMES)), None)
         for other in (*([] if enough is None else [enough]), *more[:1]):
-            if cores_needed(space.costs, {**replicas, layer: other}) <= space.hardware.cores:
+            if cores_needed(space.costs, {**replicas, layer: other}, space.cores) <= space.hardware.cores:
                 replicas[layer] = other
                 break
     return None if replicas == design.replicas else carried_over(space, design, replicas, rng)

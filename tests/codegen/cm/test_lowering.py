@@ -44,7 +44,9 @@ def test_crossbars_of_the_facts() -> None:
 @pytest.mark.parametrize(
     ("inputs", "outputs", "kernel", "groups"), [(5, 7, 3, 1), (8, 8, 3, 8), (6, 4, 2, 2), (12, 9, 1, 3), (4, 40, 1, 2)]
 )
-@pytest.mark.parametrize("crossbar", [Crossbar(10, 3), Crossbar(20, 8), Crossbar(7, 100, 2), Crossbar(256, 256)])
+@pytest.mark.parametrize(
+    "crossbar", [Crossbar(10, 3), Crossbar(20, 8), Crossbar(7, 100, 2), Crossbar(256, 256), Crossbar(10, 3, 4)]
+)
 def test_blocks_fit_and_make_up_the_matrix(
     inputs: int, outputs: int, kernel: int, groups: int, crossbar: Crossbar
 ) -> None:
@@ -57,7 +59,8 @@ def test_blocks_fit_and_make_up_the_matrix(
     seen = np.zeros(full.shape, dtype=int)
     for block in column_blocks(node, crossbar):
         parts = [matrix(node, block, row) for row in range(block.row_blocks)]
-        assert all(p.shape[1] <= crossbar.rows * crossbar.per_core and len(p) <= crossbar.columns for p in parts)
+        crossbars = max(-(-p.shape[1] // crossbar.rows) * -(-len(p) // crossbar.columns) for p in parts)
+        assert crossbars <= crossbar.per_core
         whole = np.concatenate(parts, axis=1).reshape(len(parts[0]), -1, kernel * kernel)
         np.testing.assert_array_equal(whole, full[block.first : block.last, block.first_input : block.last_input])
         seen[block.first : block.last, block.first_input : block.last_input] += 1
@@ -66,6 +69,17 @@ def test_blocks_fit_and_make_up_the_matrix(
         assert ranges[-1][1] == block.last_input
     assert seen.max() == 1
     assert (full[seen == 0] == 0).all()
+
+
+def test_crossbars_of_a_core_hold_all_columns_side_by_side_and_as_many_rows_as_there_is_room_for() -> None:
+    """144 crossbars of 128 x 128: 36 one below another, four side by side, three cores of 12 rows of them. Of 20 columns and crossbars of
+    8, two on a core, two times 10."""
+    (block,) = column_blocks(conv(512, 512, 3), Crossbar(128, 128, 64))
+    assert block.row_bounds == (0, 1536, 3072, 4608)
+    assert [(b.first, b.last, b.row_blocks) for b in column_blocks(conv(2, 20, 1), Crossbar(8, 8, 2))] == [
+        (0, 10, 1),
+        (10, 20, 1),
+    ]
 
 
 def figure_2() -> PartitionGraph:

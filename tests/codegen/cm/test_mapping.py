@@ -52,7 +52,7 @@ def test_stages_share_a_core_as_far_as_number_rows_and_memory_go() -> None:
     a, b, c = PIPELINE.stages
     higher = replace(PIPELINE, stages=(a, replace(b, crossbar_rows=35), c))
     assert refused(TWO_CORES, TOGETHER, higher) == (
-        "The matrices of a and b, one below another, have 65 rows and 8 columns; core 0 holds 64 and 8."
+        "The matrices of a and b, one below another, take 65 rows of crossbars; core 0 has 64."
     )
 
 

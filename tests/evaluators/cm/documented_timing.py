@@ -134,7 +134,9 @@ def ticks_of(stage: Any, hardware: Mapping[str, Any]) -> int:
         if "input_bits_per_tick" in crossbar:
             product *= up(stage.input_bits, crossbar["input_bits_per_tick"])
         if "conversions_per_tick" in crossbar:
-            product *= up(stage.crossbar_columns, crossbar["conversions_per_tick"])
+            product *= up(min(stage.crossbar_columns, crossbar["columns"]), crossbar["conversions_per_tick"])
+        if "inputs_per_tick" in crossbar:
+            product *= up(stage.crossbar_rows, crossbar["inputs_per_tick"])
     return max(product, up(stage.dpu_operations, hardware["core"]["dpu_operations_per_tick"]))
 
 
@@ -234,7 +236,11 @@ class DocumentedRun:
                 channel.gmem_at += 1
 
     def _start_iterations(self) -> None:
-        for s, core in enumerate(self.cores):
+        order = sorted(
+            range(len(self.cores)), key=lambda s: (len(self.cores[s].starts) // self.cores[s].iterations, -s)
+        )
+        for s in order:
+            core = self.cores[s]
             number = len(core.starts)
             held = any(other.running is not None for other in self.cores if other.place == core.place)
             if held or number == self.images * core.iterations:

@@ -59,7 +59,7 @@ def random_file(rng: np.random.Generator, cores: int, in_bits: bool) -> dict[str
         },
     }
     if in_bits:
-        for name in ("input_bits_per_tick", "conversions_per_tick"):
+        for name in ("input_bits_per_tick", "conversions_per_tick", "inputs_per_tick"):
             if rng.random() < 0.5:
                 file["crossbar"][name] = int(rng.integers(1, 9))
     else:

@@ -19,6 +19,7 @@ from kilotune.codegen.cm.streams import streams_of
 from kilotune.evaluators.cm.bound import link_loads, link_ticks
 from kilotune.experiments.problems.cm.networks import chain
 from kilotune.spaces.cm.annealing import AnnealedPlacement, Annealer, load_kernel
+from kilotune.spaces.cm.sharing import StageNeeds
 from tests.spaces.cm.random_pipelines import random_pipeline, small_hardware
 
 needs_compiler = pytest.mark.skipif(load_kernel() is None, reason="no C compiler")
@@ -112,7 +113,7 @@ def test_the_compiled_walk_counts_links_as_python_does() -> None:
         streams = streams_of(pipeline)
         cores = tuple(rng.permutation(hardware.cores)[: len(pipeline.stages)].tolist())
         shapes = tuple(rng.integers(0, SHAPES, len(streams)).tolist())
-        annealer = Annealer(streams, len(pipeline.stages), hardware)
+        annealer = Annealer(streams, StageNeeds.unshared(len(pipeline.stages)), hardware)
         start = annealer.run(AnnealedPlacement(cores, shapes, 0), 1 << 60, 0, 1, 1, 0)
         assert start is not None
         assert (start.cores, start.shapes) == (cores, shapes)
@@ -129,7 +130,7 @@ def test_the_compiled_walk_follows_a_route_from_a_far_port_to_its_end() -> None:
     """From the port at core 240 to core 17, whose last link another stream takes as well: no link before it is as busy."""
     hardware = load_hardware("mesh-16x16")
     streams = streams_of(lower(partition(chain(3, 8)), Crossbar()).pipeline)
-    annealer, found = Annealer(streams, 3, hardware), []
+    annealer, found = Annealer(streams, StageNeeds.unshared(3), hardware), []
     for shape in (0, 7):
         start = annealer.run(AnnealedPlacement((17, 33, 1), (shape, 0, 0, 0), 0), 1 << 60, 0, 1, 1, 0)
         assert start is not None
@@ -152,7 +153,7 @@ def test_annealing_finds_the_optimum_of_small_problems() -> None:
                 best = min(best, link_ticks(link_loads(streams, routes, hardware.links), hardware.links))
             if best == 1:
                 break
-        annealer = Annealer(streams, 3, hardware)
+        annealer = Annealer(streams, StageNeeds.unshared(3), hardware)
         placement = annealer.run(AnnealedPlacement((0, 1, 2), (0,) * len(streams), 0), 1 << 60, 0, 1, 1, 0)
         for run in range(6):
             assert placement is not None
@@ -165,7 +166,7 @@ def test_annealing_finds_the_optimum_of_small_problems() -> None:
 def test_strict_annealing_puts_a_chain_on_linked_cores() -> None:
     pipeline, hardware = lower(partition(chain(40, 8)), Crossbar()).pipeline, load_hardware("mesh-8x8")
     streams = streams_of(pipeline)
-    annealer = Annealer(streams, 40, hardware, strict=True)
+    annealer = Annealer(streams, StageNeeds.unshared(40), hardware, strict=True)
     start = AnnealedPlacement(
         tuple(np.random.default_rng(0).permutation(64)[:40].tolist()), (0,) * len(streams), 1 << 60
     )

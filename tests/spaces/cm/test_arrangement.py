@@ -21,6 +21,7 @@ from kilotune.spaces.cm.arrangement import arranged, load_kernel, shared_ports
 from kilotune.spaces.cm.baselines import snake_cores
 from kilotune.spaces.cm.pacing import thinned_replicas
 from kilotune.spaces.cm.replication import Replication
+from kilotune.spaces.cm.sharing import Cores, StageNeeds
 from kilotune.spaces.cm.space import CmSpace
 from tests.spaces.cm.random_pipelines import random_pipeline, small_hardware
 
@@ -42,7 +43,7 @@ def test_the_least_wirelength_of_small_problems_is_found() -> None:
         orders = itertools.permutations(range(hardware.cores), stages)
         least = min(wirelength(streams, hardware, cores) for cores in orders)
         start = rng.permutation(hardware.cores)[:stages].tolist()
-        runs = [arranged(streams, hardware, start, run) for run in range(3)]
+        runs = [arranged(streams, StageNeeds.unshared(len(start)), hardware, start, run) for run in range(3)]
         assert all(len(set(cores)) == stages for cores in runs)
         assert min(wirelength(streams, hardware, cores) for cores in runs) == least, seed
 
@@ -50,15 +51,15 @@ def test_the_least_wirelength_of_small_problems_is_found() -> None:
 @needs_compiler
 def test_streams_are_short_and_link_loads_lower_than_from_snake_order() -> None:
     space = CmSpace.of(integer_shape(weightless("squeezenet1.0")), load_hardware("mesh-16x16"))
-    replicas = thinned_replicas(space.costs, space.flows, 1200.0, 900.0, space.hardware.cores)
+    replicas = thinned_replicas(space.costs, space.flows, 1200.0, 900.0, Cores(space.hardware.cores))
     assert replicas is not None
     lowered, hardware = space.lowered(replicas), space.hardware
     streams, stages = lowered.streams, len(lowered.pipeline.stages)
     snake = snake_cores(hardware, stages)
-    near = arranged(streams, hardware, snake, 0)
-    assert near == arranged(streams, hardware, snake, 0)
+    near = arranged(streams, StageNeeds.unshared(stages), hardware, snake, 0)
+    assert near == arranged(streams, StageNeeds.unshared(stages), hardware, snake, 0)
     assert wirelength(streams, hardware, near) < 0.5 * wirelength(streams, hardware, snake)
-    annealer = Annealer(streams, stages, hardware)
+    annealer = Annealer(streams, StageNeeds.unshared(stages), hardware)
     found = []
     for cores in (snake, near):
         start = AnnealedPlacement(cores, (0,) * len(streams), 1 << 60)
@@ -84,7 +85,9 @@ def test_ports_have_as_much_to_send_and_neighbours_the_same_port() -> None:
 def test_the_image_is_sent_through_all_ports() -> None:
     space = CmSpace.of(integer_shape(weightless("squeezenet1.0")), hardware("mesh-16x16", bits=False))
     lowered = space.lowered({shape.name: Replication(8, "columns") for shape in space.shapes[:5]})
-    cores = arranged(lowered.streams, space.hardware, snake_cores(space.hardware, len(lowered.pipeline.stages)), 0)
+    cores = arranged(
+        lowered.streams, lowered.needs, space.hardware, snake_cores(space.hardware, len(lowered.pipeline.stages)), 0
+    )
     corners = (0, 15, 240, 255)
     nearest = []
     for stream in lowered.streams:
@@ -96,4 +99,4 @@ def test_the_image_is_sent_through_all_ports() -> None:
 
 def test_without_a_compiler_stages_stay(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(arrangement, "load_kernel", lambda: None)
-    assert arranged((), load_hardware("ring-64"), (5, 3, 1), 0) == (5, 3, 1)
+    assert arranged((), StageNeeds.unshared(3), load_hardware("ring-64"), (5, 3, 1), 0) == (5, 3, 1)

@@ -76,6 +76,21 @@ def test_products_take_the_turns_of_bits_and_converters() -> None:
     assert hardware.iteration_ticks(replace(matrix, input_bits=1)) == 3
     assert hardware.iteration_ticks(replace(matrix, dpu_operations=16 * 25)) == 25, "the DPU works meanwhile"
     assert hardware.iteration_ticks(Stage("pool", "pool", 1, 0, 0, 3, 20)) == 1
+    described["crossbar"] |= {"inputs_per_tick": 30}
+    few = parse_hardware(described, "three.json")
+    assert few.iteration_ticks(matrix) == 3 * 24, "64 rows, 30 a tick"
+    wide = replace(matrix, crossbar_columns=33)
+    assert few.crossbar_ticks(wide) == 3 * 8 * 4, "two crossbars side by side have converters of their own"
+
+
+def test_matrices_that_are_wider_than_a_crossbar_take_whole_ones() -> None:
+    """Two crossbars of 64 x 32 on a core."""
+    hardware = parse_hardware(copy.deepcopy(GOOD), "two.json")
+    rows = {
+        (rows, columns): hardware.rows_taken(Stage("a", "a", 1, rows, columns, 0, 1))
+        for rows, columns in ((20, 32), (100, 32), (20, 33), (65, 33), (0, 0))
+    }
+    assert rows == {(20, 32): 20, (100, 32): 100, (20, 33): 128, (65, 33): 256, (0, 0): 0}
 
 
 def test_a_torus_is_a_mesh_whose_ends_meet_and_a_tree_halves() -> None:

@@ -12,6 +12,7 @@ from kilotune.experiments.problems.cm.networks import weightless
 from kilotune.spaces.cm.lowered import cores_needed
 from kilotune.spaces.cm.pacing import LayerFlow, layer_flows, paced_replicas, paces, thinned_replicas
 from kilotune.spaces.cm.replication import Replication
+from kilotune.spaces.cm.sharing import Cores
 from kilotune.spaces.cm.space import CmSpace
 
 
@@ -36,16 +37,16 @@ def test_a_pace_is_kept_by_cores_and_almost_by_streams(name: str) -> None:
     space = CmSpace.of(integer_shape(weightless(name)), load_hardware("mesh-16x16"))
     kept = 0
     for pace in paces(space.costs, space.least_ticks, 0.2):
-        replicas = paced_replicas(space.costs, space.flows, pace, space.hardware.cores)
+        replicas = paced_replicas(space.costs, space.flows, pace, Cores(space.hardware.cores))
         if replicas is None:
             continue
         kept += 1
-        assert cores_needed(space.costs, replicas) <= space.hardware.cores
+        assert cores_needed(space.costs, replicas, Cores(64)) <= space.hardware.cores
         assert max(cost.ticks(replicas[cost.shape.name]) for cost in space.costs) <= pace
         assert max(flow.least_ticks(replicas) for flow in space.flows) <= pace
-        needed = cores_needed(space.costs, replicas)
-        assert paced_replicas(space.costs, space.flows, pace, needed) == replicas, "with no core to spare"
-        assert paced_replicas(space.costs, space.flows, pace, needed - 1) is None
+        needed = cores_needed(space.costs, replicas, Cores(64))
+        assert paced_replicas(space.costs, space.flows, pace, Cores(needed)) == replicas, "with no core to spare"
+        assert paced_replicas(space.costs, space.flows, pace, Cores(needed - 1)) is None
         lowered = space.lowered(replicas)
         assert lowered.compute_ticks <= pace
         layers = [stage.layer for stage in lowered.pipeline.stages]
@@ -65,8 +66,8 @@ def test_flows_take_no_more_replicas_than_they_need() -> None:
     costs = (cost["fire6.expand3x3"], cost["fire7.squeeze"])
     slowest = max(c.ticks(Replication()) for c in costs)
     for parts in (1, 2, 3, 5):
-        replicas = paced_replicas(costs, (one,), max(one.ticks / parts, 1.0), 64)
-        alone = paced_replicas(costs, (), max(one.ticks / parts, 1.0), 64)
+        replicas = paced_replicas(costs, (one,), max(one.ticks / parts, 1.0), Cores(64))
+        alone = paced_replicas(costs, (), max(one.ticks / parts, 1.0), Cores(64))
         assert replicas is not None
         assert alone is not None
         assert max(r.count for r in replicas.values()) == max(parts, *(r.count for r in alone.values()))
@@ -79,7 +80,7 @@ def test_streams_are_thinned_along_their_axis_as_far_as_that_goes() -> None:
     as thin as asked for."""
     space = CmSpace.of(integer_shape(weightless("squeezenet1.0")), load_hardware("mesh-16x16"))
     costs, pace, thickness = space.costs, space.least_ticks, 250.0
-    replicas = thinned_replicas(costs, space.flows, pace, thickness, 4096)
+    replicas = thinned_replicas(costs, space.flows, pace, thickness, Cores(4096))
     assert replicas is not None
     left = {(f.writer, f.reader): f.least_ticks(replicas) for f in space.flows}
     assert left.pop(("conv1", "pool1")) == pytest.approx(109 * 109 * 96 / 64 / 54)
@@ -89,9 +90,9 @@ def test_streams_are_thinned_along_their_axis_as_far_as_that_goes() -> None:
     assert (
         max(cost.stream_ticks(replicas[cost.shape.name]) for cost in costs if cost.shape.name != "conv1") <= thickness
     )
-    needed = cores_needed(costs, replicas)
-    assert thinned_replicas(costs, space.flows, pace, thickness, needed - 1) is None
-    once = thinned_replicas(costs, space.flows, 1e9, 1e9, space.hardware.cores)
+    needed = cores_needed(costs, replicas, Cores(64))
+    assert thinned_replicas(costs, space.flows, pace, thickness, Cores(needed - 1)) is None
+    once = thinned_replicas(costs, space.flows, 1e9, 1e9, Cores(space.hardware.cores))
     assert once is not None
     assert {replication.count for replication in once.values()} == {1}, "not more than is asked for"
 
@@ -121,5 +122,5 @@ def test_poolings_that_do_not_fit_a_core_are_shared_out_by_channels() -> None:
     finer = space.lowered({"average": twice})
     own = [n for n, stage in enumerate(finer.pipeline.stages) if stage.layer == "average"]
     assert [finer.pipeline.stages[n].output_elements for n in own] == [83, 83, 84, 83, 83, 84] * 2
-    assert cores_needed(space.costs, {"average": twice}) == len(finer.pipeline.stages) == len(stages) + 6
+    assert cores_needed(space.costs, {"average": twice}, Cores(64)) == len(finer.pipeline.stages) == len(stages) + 6
     assert cost.compute_ticks(twice) <= max(finer.ticks[n] for n in own) < cost.compute_ticks(Replication())

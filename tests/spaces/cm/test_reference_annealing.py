@@ -19,6 +19,7 @@ from kilotune.search.study import Study
 from kilotune.spaces.cm import annealing
 from kilotune.spaces.cm.annealing import AnnealedPlacement, Annealer
 from kilotune.spaces.cm.baselines import snake_cores
+from kilotune.spaces.cm.sharing import StageNeeds
 from kilotune.spaces.cm.space import CmSpace
 
 
@@ -34,7 +35,7 @@ def test_a_walk_s_ticks_are_those_of_its_routes(strict: bool) -> None:
     graph = chain(6, 8) if strict else weightless("resnet20")
     pipeline = lower(partition(graph), Crossbar()).pipeline
     streams, stages = streams_of(pipeline), len(pipeline.stages)
-    annealer = Annealer(streams, stages, hardware, strict)
+    annealer = Annealer(streams, StageNeeds.unshared(stages), hardware, strict)
     scattered = tuple(range(0, 64, 9))[:stages] if strict else snake_cores(hardware, stages)
     start = AnnealedPlacement(scattered, (0,) * len(streams), 1 << 60)
     target = 1_000 if strict else 1_800

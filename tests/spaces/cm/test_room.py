@@ -19,6 +19,7 @@ from kilotune.spaces.cm import joint
 from kilotune.spaces.cm.designs import Design, carried_over, routes_of
 from kilotune.spaces.cm.lowered import cores_needed
 from kilotune.spaces.cm.room import crowded, spread_out, too_large
+from kilotune.spaces.cm.sharing import Cores
 from kilotune.spaces.cm.space import CmSpace
 
 IMAGES = 5
@@ -40,7 +41,7 @@ def dense_space(sram_bytes: int) -> CmSpace:
 
 def annealed(space: CmSpace, level: int) -> tuple[joint._Joint, Design]:
     search = joint._Joint(space, 0)
-    return search, search.improve(search.laid_out(search.levels()[level]), 3000)
+    return search, search.improve(search.laid_out(list(search.levels())[level]), 3000)
 
 
 def test_buffers_as_large_as_what_they_hold_over_shared_links_slow_nothing_down_and_smaller_ones_do() -> None:
@@ -93,7 +94,7 @@ def test_a_search_goes_on_with_designs_that_have_been_given_room(monkeypatch: py
     monkeypatch.setattr(joint, "FIRST_MOVES", 3000)
     space = dense_space(8192)
     search, slow = annealed(space, 0)
-    levelled = joint._levelled(search, search.laid_out(search.levels()[1]), 3000, slow)
+    levelled = joint._levelled(search, search.laid_out(list(search.levels())[1]), 3000, slow)
     shown = []
     while True:
         try:
@@ -116,7 +117,7 @@ def test_the_most_crowded_layers_come_first_where_cores_are_few() -> None:
     found = spread_out(space, design, crowds, rng)
     assert found is not None
     assert {name: found.replicas[name].count for name in names} == dict(zip(names, (2, 2, 2, 1), strict=True))
-    taken = cores_needed(space.costs, design.replicas)
+    taken = cores_needed(space.costs, design.replicas, Cores(64))
     space.hardware = dataclasses.replace(space.hardware, cores=taken + 1)
     scarce = spread_out(space, dataclasses.replace(design), crowds, rng)
     assert scarce is not None

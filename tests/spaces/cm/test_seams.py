@@ -17,6 +17,7 @@ from kilotune.codegen.onnx.topology import IMAGE, Topology
 from kilotune.search.candidates import random_candidate
 from kilotune.spaces.cm.lowered import cores_needed, least_ticks
 from kilotune.spaces.cm.replication import Replication
+from kilotune.spaces.cm.sharing import Cores
 from kilotune.spaces.cm.space import CmSpace
 
 
@@ -96,13 +97,13 @@ def test_the_bound_is_the_best_of_all_replications() -> None:
         best = math.inf
         for chosen in itertools.product(*(shape.replications() for shape in space.shapes)):
             replicas = {shape.name: r for shape, r in zip(space.shapes, chosen, strict=True)}
-            if cores_needed(space.costs, replicas) <= cores:
+            if cores_needed(space.costs, replicas, Cores(64)) <= cores:
                 slowest = max(cost.ticks(r) for cost, r in zip(space.costs, chosen, strict=True))
                 ports = sum(cost.port_ticks.get(r, 0.0) for cost, r in zip(space.costs, chosen, strict=True))
                 best = min(best, max(slowest, ports))
-        assert least_ticks(space.costs, cores) <= best
-        assert least_ticks(space.costs, cores) >= max(c.port_ticks.get(Replication(), 0.0) for c in space.costs)
-        tighter += least_ticks(space.costs, cores) == best
+        assert least_ticks(space.costs, Cores(cores)) <= best
+        assert least_ticks(space.costs, Cores(cores)) >= max(c.port_ticks.get(Replication(), 0.0) for c in space.costs)
+        tighter += least_ticks(space.costs, Cores(cores)) == best
     assert tighter >= 10, (
         "layers are looked at one by one: of fewest cores and least sent are not always the same replication"
     )

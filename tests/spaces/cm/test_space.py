@@ -32,6 +32,7 @@ from kilotune.spaces.cm.lowered import cores_needed, least_ticks
 from kilotune.spaces.cm.network import PartitionedNetwork
 from kilotune.spaces.cm.procedure import snake_candidate
 from kilotune.spaces.cm.replication import LayerShape, Replication
+from kilotune.spaces.cm.sharing import Cores
 from kilotune.spaces.cm.space import CmSpace
 
 needs_compiler = pytest.mark.skipif(load_kernel() is None, reason="no C compiler")
@@ -152,13 +153,14 @@ def test_the_bound_of_all_replications_is_the_best_of_them() -> None:
     best = min(
         max(cost.ticks(r) for cost, r in zip(space.costs, chosen, strict=True))
         for chosen in itertools.product(*options)
-        if cores_needed(space.costs, {c.shape.name: r for c, r in zip(space.costs, chosen, strict=True)}) <= 8
+        if cores_needed(space.costs, {c.shape.name: r for c, r in zip(space.costs, chosen, strict=True)}, space.cores)
+        <= 8
     )
     # 8 cores cut both layers of 6 rows into blocks of 2; GMEM's port takes longer
     assert best == 36 == max(min(cost.port_ticks.values()) for cost in space.costs)
     alone = tuple(dataclasses.replace(cost, port_ticks={}) for cost in space.costs)
-    assert least_ticks(alone, 8) == 12
-    assert least_ticks(space.costs, 8) == 72
+    assert least_ticks(alone, Cores(8)) == 12
+    assert least_ticks(space.costs, Cores(8)) == 72
     assert space.start().bound() == space.least_ticks == 72, "two readers of 36 pixels of 4 through a port of 4"
 
 
@@ -212,7 +214,7 @@ def test_replicas_for_the_cores_alone_can_make_it_slower() -> None:
     """The facts' warning: seven times four replicas in snake order are slower than no replicas at all."""
     space = mapped("resnet20", "mesh-8x8-16")
     balanced = balanced_replicas(space)
-    assert cores_needed(space.costs, balanced) <= 64
+    assert cores_needed(space.costs, balanced, Cores(64)) <= 64
     replicated = space.measure(snake_candidate(space, balanced=True)).metrics
     plain = space.measure(snake_candidate(space, balanced=False)).metrics
     assert replicated["compute_ticks"] < plain["compute_ticks"]
