@@ -112,8 +112,8 @@ class Hardware:
         return self.crossbar_rows * self.crossbars_per_core
 
     def rows_taken(self, stage: Stage) -> int:
-        """Of the `core_rows`. A matrix that is wider than a crossbar is cut into strips, and each takes whole crossbars: two strips in one
-        crossbar would add up."""
+        """Rows of a core's crossbars that a matrix takes, of `core_rows`. One that is wider than a crossbar is cut into strips, and each
+        takes whole crossbars: two strips in one crossbar would add up."""
         strips = -(-stage.crossbar_columns // self.crossbar_columns)
         if strips <= 1:
             return stage.crossbar_rows

@@ -18,7 +18,7 @@ import argparse
 import math
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -60,10 +60,12 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--random", type=int, default=0, metavar="N", help="so many random networks instead")
     parser.add_argument("--bits", action="store_true", help="links and buffers count bits")
+    parser.add_argument("--stages", type=int, default=1, metavar="N", help="so many stages may share a core")
     options = parser.parse_args()
     print(" | ".join(COLUMNS), flush=True)
     found = []
-    for graph, accelerator in _cases(options.cases, options.random, options.bits):
+    for graph, plain in _cases(options.cases, options.random, options.bits):
+        accelerator = replace(plain, stages_per_core=options.stages)
         row = searched(graph, accelerator, options.seconds, options.seed)
         found.append(row)
         print(" | ".join(row.cells()), flush=True)

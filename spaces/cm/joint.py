@@ -38,7 +38,7 @@ LONG_LEVELS = 3
 STEP = 0.03
 THICKNESSES = (0.5, 0.75)
 GRAINS = (0.5, 0.25, 1.0)
-"""Of a pace: what a stage does of a core that several share."""
+"""What a stage does of a core that several share, as a part of a pace."""
 
 SIMULATED_IMAGES = 24
 MOVED_STAGES = 1.3  # a move

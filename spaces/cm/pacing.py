@@ -99,7 +99,7 @@ def thinned_replicas(
 
 
 def grained_replicas(costs: tuple[LayerCost, ...], ticks: float, cores: Cores) -> Replicas | None:
-    """Of every layer as few replicas as bring its cores down to `ticks` an image, or as far as they can be brought: small pieces of
+    """As few replicas of every layer as bring its cores down to `ticks` an image, or as far as they can be brought: small pieces of
     work, with which cores that are shared can be filled evenly. None: there are not so many cores."""
     replicas: Replicas = {}
     for cost in costs:

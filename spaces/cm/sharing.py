@@ -30,7 +30,7 @@ class StageNeeds:
 
     @classmethod
     def unshared(cls, stages: int) -> StageNeeds:
-        """Of stages with a core each, of which nothing is asked."""
+        """Stages with a core each, of which nothing is asked."""
         return cls(*((0,) * stages for _ in range(3)))
 
     @property
