@@ -189,7 +189,11 @@ class _Joint:
         if self.space.hardware.stages_per_core > 1:
             for share in GRAINS:
                 grained = grained_replicas(costs, share * ticks, cores)
-                yield None if grained is None else evened(costs, grained, cores, self.rng)
+                # Where streams are thick, links are what is short, and cuts at other places make more of them.
+                if grained is not None and max(flow.least_ticks(grained) for flow in flows) > ticks:
+                    yield thinned_replicas(costs, flows, share * ticks, 0.5 * ticks, cores)
+                else:
+                    yield None if grained is None else evened(costs, grained, cores, self.rng)
             return
         for share in THICKNESSES:
             yield thinned_replicas(costs, flows, ticks, share * ticks, cores)

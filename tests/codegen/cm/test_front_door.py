@@ -43,6 +43,28 @@ def executed_alone(folder: Path, *options: str) -> str:
     return subprocess.run(command, capture_output=True, text=True, check=True, cwd="/").stdout.strip()
 
 
+FOUR_CORES = {
+    "name": "four-shared",
+    "topology": {"kind": "mesh", "rows": 2, "columns": 2},
+    "link": {"bits_per_tick": 256, "hop_ticks": 1},
+    "crossbar": {"rows": 128, "columns": 64, "per_core": 8, "inputs_per_tick": 128},
+    "core": {"sram_bytes": 65536, "dpu_operations_per_tick": 256, "stages": 8},
+    "gmem": {"input_ports": [0], "output_ports": [3], "bits_per_tick": 256, "hop_ticks": 1, "order": "row-major"},
+}
+"""Room for 8 stages each: LeNet-5 has 7 and more."""
+
+
+def test_a_mapping_that_the_search_puts_several_layers_of_on_a_core_runs_from_its_files(tmp_path: Path) -> None:
+    hardware, folder = tmp_path / "four.json", tmp_path / "out"
+    hardware.write_text(json.dumps(FOUR_CORES))
+    asked = ("--input", "lenet5", "--hardware", str(hardware), "--budget", "20s,4trials", "--output", str(folder))
+    assert tune(tmp_path, *asked) == 0
+    stages = json.loads((folder / "program.json").read_text())["stages"]
+    assert len(stages) > 7 > 4 >= len({stage["core"] for stage in stages})
+    for order in ((), ("--schedule",)):
+        assert executed_alone(folder, "--onnxruntime", *order).endswith(" 0 different")
+
+
 def test_a_mapping_is_executed_before_it_is_exported(tmp_path: Path) -> None:
     path, result = tmp_path / "lenet.onnx", tmp_path / "result.json"
     onnx.save(lenet5(), str(path))
