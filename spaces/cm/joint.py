@@ -29,7 +29,7 @@ from kilotune.spaces.cm.lowered import cores_needed
 from kilotune.spaces.cm.pacing import Replicas, grained_replicas, paced_replicas, paces, thinned_replicas
 from kilotune.spaces.cm.replication import ONCE, Replication
 from kilotune.spaces.cm.room import FOLLOWED_IMAGES, crowded, roomier, spread_out, too_large
-from kilotune.spaces.cm.sharing import balanced
+from kilotune.spaces.cm.sharing import Cores, balanced
 
 FIRST_MOVES, LONG_MOVES = 150_000, 1_000_000
 HOTTEST_LINKS = 4
@@ -184,17 +184,22 @@ class _Joint:
                 break
 
     def _kept_paces(self, ticks: float) -> Iterator[Replicas | None]:
-        """Replications that keep a pace: of as few cores as can be, and of thinner streams."""
-        costs, flows, cores = self.space.costs, self.space.flows, self.space.cores
-        if self.space.hardware.stages_per_core > 1:
-            for share in GRAINS:
-                grained = grained_replicas(costs, share * ticks, cores)
-                # Where streams are thick, links are what is short, and cuts at other places make more of them.
-                if grained is not None and max(flow.least_ticks(grained) for flow in flows) > ticks:
-                    yield thinned_replicas(costs, flows, share * ticks, 0.5 * ticks, cores)
-                else:
-                    yield None if grained is None else evened(costs, grained, cores, self.rng)
+        """Replications that keep a pace. Shared cores are to be filled evenly; where streams are thick, links are what is short, and what
+        thins them comes first, as if each stage needed a core."""
+        space = self.space
+        if space.hardware.stages_per_core == 1:
+            yield from self._thinned(ticks, space.cores)
             return
+        every = [grained_replicas(space.costs, share * ticks, space.cores) for share in GRAINS]
+        grained = [replicas for replicas in every if replicas is not None]
+        if any(flow.least_ticks(replicas) > ticks for replicas in grained[-1:] for flow in space.flows):
+            yield from self._thinned(ticks, Cores(space.cores.count))
+        for replicas in grained:
+            yield evened(space.costs, replicas, space.cores, self.rng)
+
+    def _thinned(self, ticks: float, cores: Cores) -> Iterator[Replicas | None]:
+        """Replications of thinner streams, and of as few cores as can be."""
+        costs, flows = self.space.costs, self.space.flows
         for share in THICKNESSES:
             yield thinned_replicas(costs, flows, ticks, share * ticks, cores)
         yield paced_replicas(costs, flows, ticks, cores)

@@ -9,7 +9,15 @@ from itertools import pairwise
 
 from kilotune.codegen.cm.hardware import Hardware
 from kilotune.experiments.presentation.palette import BLACK, BLUE, NEUTRAL, ORANGE, SKY, VERMILLION
-from kilotune.experiments.problems.cm.utilisation import CoreUse, GridPosition, LinkUse, Usage, core_places, node_place
+from kilotune.experiments.problems.cm.utilisation import (
+    CoreUse,
+    GridPosition,
+    LinkUse,
+    Usage,
+    core_places,
+    node_place,
+    stages_of,
+)
 from kilotune.spaces.cm.lowered import LoweredPipeline
 
 HALF = 0.38
@@ -192,12 +200,22 @@ def _cores(
             yield CoreMark(core, place, None, "", (), False, (f"core {core}: idle",))
             continue
         number = f"{100 * use.share:.0f}" if columns <= MOST_NUMBERED else ""
-        name = name_lines(lowered.pipeline.stages[use.stage].name) if columns <= MOST_NAMED else ()
+        name = name_lines(stages_of(lowered, use)) if columns <= MOST_NAMED else ()
         yield CoreMark(core, place, use, number, name, core in busiest, _said_of_core(lowered, hardware, use))
 
 
 def _said_of_core(lowered: LoweredPipeline, hardware: Hardware, use: CoreUse) -> tuple[str, ...]:
     stage = lowered.pipeline.stages[use.stage]
+    if use.others:
+        shown = [(n, lowered.pipeline.stages[n].name) for n in (use.stage, *use.others[: MOST_CARRIED - 1])]
+        more = len(use.others) + 1 - len(shown)
+        return (
+            f"core {use.core}: {len(use.others) + 1} stages",
+            *(f"{name}: {lowered.image_ticks[n]} ticks per image" for n, name in shown),
+            *([f"and {more} more"] if more else []),
+            f"{use.ticks} ticks per image: {100 * use.share:.1f} % busy",
+            f"{use.sram_bytes} of {hardware.sram_bytes} bytes of SRAM",
+        )
     matrix = f", matrix {stage.crossbar_rows} x {stage.crossbar_columns}" if stage.crossbar_rows else ""
     return (
         f"core {use.core}: {stage.name}",

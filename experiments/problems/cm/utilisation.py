@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from kilotune.codegen.cm.hardware import Hardware
-from kilotune.codegen.cm.mapping import Mapping, sram_bytes
+from kilotune.codegen.cm.mapping import Mapping, core_sram_bytes, stages_by_core
 from kilotune.codegen.cm.streams import stream_name
 from kilotune.evaluators.cm.bound import link_loads
 from kilotune.evaluators.cm.ticks import TickArray
@@ -23,13 +23,15 @@ LEAST_RADIUS, ARC = 1.0, 0.64
 
 @dataclass(frozen=True)
 class CoreUse:
-    """ticks: per image. share: of the ticks from one image to the next. sram_bytes: of its buffers."""
+    """stage: that runs on it, the one that does most where several do; others: those. ticks: per image, of all of them. share: of the ticks
+    from one image to the next. sram_bytes: of all their buffers."""
 
     core: int
     stage: int
     ticks: int
     share: float
     sram_bytes: int
+    others: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -48,7 +50,7 @@ class LinkUse:
 
 @dataclass(frozen=True)
 class Usage:
-    """cores: those in use, by stage. links: all, by number."""
+    """cores: those in use, by the first of their stages. links: all, by number."""
 
     cores: tuple[CoreUse, ...]
     links: tuple[LinkUse, ...]
@@ -66,14 +68,19 @@ class Usage:
         return tuple(use for use in self.links if use.ticks == most > 0)
 
 
+def stages_of(lowered: LoweredPipeline, use: CoreUse) -> str:
+    """The stage that does most on a core, and how many there are besides."""
+    name = lowered.pipeline.stages[use.stage].name
+    return f"{name} +{len(use.others)}" if use.others else name
+
+
 def usage_of(lowered: LoweredPipeline, hardware: Hardware, mapping: Mapping, ticks_per_image: float) -> Usage:
     """`ticks_per_image`: what counts as wholly busy."""
-    stages = lowered.pipeline.stages
-    used_bytes = sram_bytes(lowered.streams, mapping.capacities, len(stages))
-    cores = []
-    for number, (stage, iteration_ticks, core) in enumerate(zip(stages, lowered.ticks, mapping.cores, strict=True)):
-        ticks = stage.iterations * iteration_ticks
-        cores.append(CoreUse(core, number, ticks, ticks / ticks_per_image, used_bytes[number]))
+    used_bytes, cores = core_sram_bytes(lowered.streams, mapping), []
+    for core, stages in stages_by_core(mapping.cores).items():
+        first, *others = sorted(stages, key=lambda stage: -lowered.image_ticks[stage])
+        ticks = sum(lowered.image_ticks[stage] for stage in stages)
+        cores.append(CoreUse(core, first, ticks, ticks / ticks_per_image, used_bytes[core], tuple(others)))
     loads = link_loads(lowered.streams, mapping.routes, hardware.links)
     carried: list[list[tuple[str, int]]] = [[] for _ in hardware.links]
     for stream, route in zip(lowered.streams, mapping.routes, strict=True):

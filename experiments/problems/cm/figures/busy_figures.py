@@ -12,7 +12,7 @@ from kilotune.experiments.presentation.palette import BLUE, GREEN, ORANGE, VERMI
 from kilotune.experiments.presentation.text import plotly_text
 from kilotune.experiments.problems.cm.mesh import node_name
 from kilotune.experiments.problems.cm.pipeline_bars import NAME_LENGTH, PipelineChart
-from kilotune.experiments.problems.cm.utilisation import CoreUse, LinkUse, Usage
+from kilotune.experiments.problems.cm.utilisation import CoreUse, LinkUse, Usage, stages_of
 from kilotune.spaces.cm.lowered import LoweredPipeline
 
 BUSIEST = 8
@@ -24,9 +24,8 @@ def busiest_figure(
     """The busiest cores and the busiest links, with the ticks per image measured and bound."""
     cores = sorted(usage.cores, key=lambda use: -use.ticks)[:BUSIEST]
     links = [use for use in sorted(usage.links, key=lambda use: -use.ticks)[:BUSIEST] if use.ticks]
-    stages = lowered.pipeline.stages
     groups: tuple[tuple[str, list[str], Sequence[CoreUse | LinkUse], str, str], ...] = (
-        ("core", [f"core {use.core}: {_short(stages[use.stage].name)}" for use in cores], cores, BLUE, ""),
+        ("core", [f"core {use.core}: {_short(stages_of(lowered, use))}" for use in cores], cores, BLUE, ""),
         (
             "link",
             [f"{node_name(hardware, use.source)} to {node_name(hardware, use.target)}" for use in links],

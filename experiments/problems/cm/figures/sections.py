@@ -9,13 +9,13 @@ from functools import lru_cache
 from itertools import pairwise
 from typing import cast
 
-from kilotune.codegen.cm.mapping import Mapping
+from kilotune.codegen.cm.mapping import Mapping, sram_bytes
 from kilotune.experiments.presentation.section import Block, Cell, Figure, Paragraph, Row, Section, Table
 from kilotune.experiments.problems.cm.figures.busy_figures import busiest_figure, pipeline_figure
 from kilotune.experiments.problems.cm.figures.mesh_figure import mesh_figure
 from kilotune.experiments.problems.cm.mesh import mesh_of, node_name
 from kilotune.experiments.problems.cm.pipeline_bars import DRAWN_IMAGES, pipeline_chart
-from kilotune.experiments.problems.cm.utilisation import Usage, usage_of
+from kilotune.experiments.problems.cm.utilisation import Usage, stages_of, usage_of
 from kilotune.experiments.problems.paper_trials import ProcedureKey
 from kilotune.experiments.problems.problem import Problem
 from kilotune.search.candidates import first_candidate
@@ -100,8 +100,7 @@ def _mesh_words(mapped: _Mapped, what: str) -> str:
     usage, hardware = mapped.usage, mapped.space.hardware
     loaded = [use for use in usage.links if use.load]
     mean = 100 * sum(use.share for use in usage.cores) / len(usage.cores)
-    stages = mapped.lowered.pipeline.stages
-    cores = [f"core {use.core} ({stages[use.stage].name})" for use in usage.busiest_cores]
+    cores = [f"core {use.core} ({stages_of(mapped.lowered, use)})" for use in usage.busiest_cores]
     core = usage.busiest_cores[0]
     mark = "A square is a core with the share of these ticks in which it is busy and the stage that it runs"
     if not hardware.grid_columns:
@@ -123,11 +122,10 @@ def _mesh_words(mapped: _Mapped, what: str) -> str:
 
 def _stages(mapped: _Mapped) -> Table:
     rows: list[Sequence[Cell]] = []
-    for use in mapped.usage.cores:
-        stage = mapped.lowered.pipeline.stages[use.stage]
-        rows.append(
-            (stage.name, stage.layer, stage.replica, use.core, use.ticks, round(100 * use.share, 1), use.sram_bytes)
-        )
+    lowered, mapping = mapped.lowered, mapped.mapping
+    used = sram_bytes(lowered.streams, mapping.capacities, len(mapping.cores))
+    for stage, core, ticks, size in zip(lowered.pipeline.stages, mapping.cores, lowered.image_ticks, used, strict=True):
+        rows.append((stage.name, stage.layer, stage.replica, core, ticks, round(100 * ticks / mapped.ticks, 1), size))
     columns = ("stage", "layer", "replica", "core", "ticks per image", "busy, %", "SRAM bytes")
     return Table(columns, rows, f"What runs where: {len(rows)} stages.")
 
