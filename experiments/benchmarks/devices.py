@@ -50,6 +50,7 @@ MODELS = (
     "lenet-digits",
     "mlp-digits",
     "gru16-digits",
+    "gru16-activities",
     "cnn-exercises",
     "mlp-diabetes",
 )

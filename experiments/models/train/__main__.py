@@ -31,6 +31,7 @@ TRAINERS: dict[str, Callable[[], TrainedModel]] = {
     "lenet-digits": lenet.train,
     "mlp-digits": mlp.train,
     "gru16-digits": gru.train,
+    "gru16-activities": gru.train_on_activities,
     "cnn-exercises": convolution_1d.train,
     "protonn-cancer": cancer.train,
     "mlp-diabetes": diabetes.train,

@@ -13,17 +13,16 @@ from pathlib import Path
 
 import numpy as np
 
-from kilotune.experiments.models.train.split import SEED, DataSplit
+from kilotune.experiments.models.train.split import DataSplit
+from kilotune.experiments.models.train.windows import split_windows
 
 WINDOW, TAKEN = 64, 2
 STEPS, CHANNELS, CLASSES = WINDOW // TAKEN, 6, 7
 TRAIN_SHARE = 0.7
 """How much of every recording, from its beginning, is for training."""
 
-TRAIN_SAMPLES, TEST_SAMPLES = 900, 400
-DEVIATIONS = 4.0
+COUNTS = 900, 400
 LEVELS = 32
-"""Values are multiples of 1/LEVELS, so float16 holds them exactly and the files are small."""
 
 CONTENT = "eb122f23cdf06ef6bd6c6c5312958ec5cf9d038e2e6d457b8081662c75a42537"
 """The SHA-256 of the file: it is a pickle, and is not opened before it is known to be this one."""
@@ -48,14 +47,7 @@ def load_split(file: Path | None = None) -> DataSplit:
         windows.append(series[: count * WINDOW].reshape(count, WINDOW, CHANNELS)[:, ::TAKEN])
         labels += [label] * count
         tested += [place >= TRAIN_SHARE * count for place in range(count)]
-    values, late = np.concatenate(windows), np.array(tested)
-    trained = values[~late].reshape(-1, CHANNELS)
-    standard = (values - trained.mean(axis=0)) / trained.std(axis=0) / DEVIATIONS
-    levels = np.round(LEVELS * np.clip(standard, -1.0, 1.0)) / LEVELS
-    rows = np.column_stack([labels, levels.reshape(len(levels), -1)]).astype(np.float16)
-    random = np.random.default_rng(SEED)
-    train, test = (rows[random.permutation(np.flatnonzero(some))] for some in (~late, late))
-    return DataSplit(train[:TRAIN_SAMPLES], test[:TEST_SAMPLES])
+    return split_windows(np.concatenate(windows), np.array(labels), np.array(tested), COUNTS, LEVELS)
 
 
 def _installed() -> Path:

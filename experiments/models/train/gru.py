@@ -1,31 +1,34 @@
 """A gated recurrent unit (Cho et al., EMNLP 2014; the variant that resets after the product, as PyTorch and cuDNN compute it).
 
-An 8 x 8 digit is read as 8 time steps of 8 pixels, like FastGRNN's.
+An 8 x 8 digit is read as 8 time steps of 8 pixels, like FastGRNN's; a window of a sensor as its steps of 6 channels.
 """
 
 from __future__ import annotations
 
+import functools
 import math
+from dataclasses import dataclass
 
 import torch
 
-from kilotune.experiments.models.train import digits
+from kilotune.experiments.models.train import activities, digits
 from kilotune.experiments.models.train.bundle import TrainedModel
 from kilotune.experiments.models.train.fitting import Parameters, TrainingSettings, trained_classifier
 
-STEPS = 8
-PIXELS = 8
 HIDDEN = 16
-RECIPE = TrainingSettings(epochs=150, noise=0.25, bound=1.95)
+DIGITS_RECIPE = TrainingSettings(epochs=150, noise=0.25, bound=1.95)
+ACTIVITIES_RECIPE = TrainingSettings(epochs=100, noise=0.05, bound=1.95, weight_decay=1e-2)
+OPEN_GATE = 1.0
+"""Where the biases of z begin for long windows, so that the first steps are not forgotten before anything is learnt of them."""
 
 PROGRAM = """\
-// GRU, 16 hidden units; an 8x8 digit is read as 8 time steps of 8 pixels
+// GRU, 16 hidden units; {read}
 // Gates: z keeps the state, r resets what the new state takes of it, n is the new state
-let X = (64, 1) in [-1.0, 1.0] in
+let X = ({features}, 1) in [-1.0, 1.0] in
 {declarations}
-let steps = reshape(X, (8, 1, 8), (1, 2)) in
+let steps = reshape(X, ({steps}, 1, {channels}), (1, 2)) in
 let H = init([1, 16], 0.0) in
-let last = loop(t = [0:8], H)
+let last = loop(t = [0:{steps}], H)
 (
 	let z = sigmoid(((steps[t] * Wz) + (H * Uz)) + Bz) in
 	let r = sigmoid(((steps[t] * Wr) + (H * Ur)) + Br) in
@@ -37,20 +40,42 @@ argmax((last * FC) + FCbias)
 """
 
 
-def scores(parameters: Parameters, features: torch.Tensor, progress: float) -> torch.Tensor:
+@dataclass(frozen=True)
+class Sequence:
+    """What is read: `steps` of `channels` features each, of so many classes; `read`: how a sample becomes steps, in words."""
+
+    steps: int
+    channels: int
+    classes: int
+    read: str
+
+    @property
+    def program(self) -> str:
+        """The text of the program, with the place of its declarations."""
+        size = {"steps": self.steps, "channels": self.channels, "features": self.steps * self.channels}
+        return PROGRAM.format(read=self.read, declarations="{declarations}", **size)
+
+
+DIGITS = Sequence(8, 8, digits.CLASSES, "an 8x8 digit is read as 8 time steps of 8 pixels")
+ACTIVITIES = Sequence(
+    activities.STEPS, activities.CHANNELS, activities.CLASSES, "1.28 s are read as 32 time steps of 6 channels"
+)
+
+
+def scores(sequence: Sequence, parameters: Parameters, features: torch.Tensor, progress: float) -> torch.Tensor:
     """Class scores of the last hidden state."""
     p = parameters
     hidden = features.new_zeros((len(features), HIDDEN))
-    for pixels in features.reshape(-1, STEPS, PIXELS).unbind(dim=1):
-        keep = torch.sigmoid(pixels @ p["Wz"] + hidden @ p["Uz"] + p["Bz"])
-        reset = torch.sigmoid(pixels @ p["Wr"] + hidden @ p["Ur"] + p["Br"])
-        new = torch.tanh(pixels @ p["Wn"] + p["Bn"] + reset * (hidden @ p["Un"] + p["Cn"]))
+    for values in features.reshape(-1, sequence.steps, sequence.channels).unbind(dim=1):
+        keep = torch.sigmoid(values @ p["Wz"] + hidden @ p["Uz"] + p["Bz"])
+        reset = torch.sigmoid(values @ p["Wr"] + hidden @ p["Ur"] + p["Br"])
+        new = torch.tanh(values @ p["Wn"] + p["Bn"] + reset * (hidden @ p["Un"] + p["Cn"]))
         hidden = keep * hidden + (1.0 - keep) * new
     return hidden @ p["FC"] + p["FCbias"]
 
 
-def start(seed: int) -> Parameters:
-    """Random weights; biases of zero."""
+def start(sequence: Sequence, seed: int, kept: float = 0.0) -> Parameters:
+    """Random weights; biases of zero, but `kept` for the gate that keeps the state."""
     random = torch.Generator().manual_seed(seed)
 
     def normal(rows: int, columns: int) -> torch.Tensor:
@@ -58,16 +83,27 @@ def start(seed: int) -> Parameters:
 
     gates = ("z", "r", "n")
     return {
-        **{f"W{gate}": normal(PIXELS, HIDDEN) for gate in gates},
+        **{f"W{gate}": normal(sequence.channels, HIDDEN) for gate in gates},
         **{f"U{gate}": 0.5 * normal(HIDDEN, HIDDEN) for gate in gates},
-        **{f"B{gate}": torch.zeros((1, HIDDEN)) for gate in gates},
+        **{f"B{gate}": torch.full((1, HIDDEN), kept if gate == "z" else 0.0) for gate in gates},
         "Cn": torch.zeros((1, HIDDEN)),
-        "FC": normal(HIDDEN, digits.CLASSES),
-        "FCbias": torch.zeros((1, digits.CLASSES)),
+        "FC": normal(HIDDEN, sequence.classes),
+        "FCbias": torch.zeros((1, sequence.classes)),
     }
 
 
 def train() -> TrainedModel:
     """The GRU on digits."""
-    named = ("gru16-digits", f"GRU: {HIDDEN} hidden units, 8 time steps of 8 pixels, 10 classes", digits.ATTRIBUTION)
-    return trained_classifier(named, PROGRAM, start(RECIPE.seed), scores, digits.load_split(), RECIPE)
+    about = f"GRU: {HIDDEN} hidden units, 8 time steps of 8 pixels, 10 classes"
+    named = ("gru16-digits", about, digits.ATTRIBUTION)
+    initial, of_digits = start(DIGITS, DIGITS_RECIPE.seed), functools.partial(scores, DIGITS)
+    return trained_classifier(named, DIGITS.program, initial, of_digits, digits.load_split(), DIGITS_RECIPE)
+
+
+def train_on_activities() -> TrainedModel:
+    """The GRU on activities."""
+    about = f"GRU: {HIDDEN} hidden units, 32 time steps of 6 channels, 6 classes"
+    named = ("gru16-activities", about, activities.ATTRIBUTION)
+    recipe, split = ACTIVITIES_RECIPE, activities.load_split()
+    initial = start(ACTIVITIES, recipe.seed, OPEN_GATE)
+    return trained_classifier(named, ACTIVITIES.program, initial, functools.partial(scores, ACTIVITIES), split, recipe)
