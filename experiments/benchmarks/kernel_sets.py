@@ -9,21 +9,13 @@ its C++ is read back and executed transfer by transfer (`evaluators/scamp5/macro
 
 from __future__ import annotations
 
-import contextlib
 import random
-import time
 
 import click
 
-from kilotune.codegen.scamp.macros import format_macros
-from kilotune.codegen.scamp.registers import RegisterPressureError
-from kilotune.evaluators.scamp5.macro_check import check_macros
-from kilotune.evaluators.scamp5.symbolic import prove
-from kilotune.experiments.benchmarks.reverse_split import KernelCase
+from kilotune.experiments.benchmarks.program_search import KernelCase, searched
 from kilotune.experiments.problems.reverse_split.filters import KernelRows
-from kilotune.search.space import Assignment
-from kilotune.spaces.reverse_split.measuring import KernelGoal, SplitProblem
-from kilotune.spaces.reverse_split.space import ReverseSplitSpace
+from kilotune.spaces.reverse_split.measuring import KernelGoal
 
 SHAPES: tuple[tuple[str, int, int, int, int], ...] = (
     ("ternary 3x3", 3, 1, 1, 0),
@@ -48,10 +40,10 @@ SMOOTH = 4
 
 def generated_cases(seed: int = 0) -> tuple[KernelCase, ...]:
     """The sets of a seed."""
-    return (*(_random_case(seed, *shape) for shape in SHAPES), *(_smooth_case(seed, n) for n in range(SMOOTH)))
+    return (*(random_case(seed, *shape) for shape in SHAPES), *(_smooth_case(seed, n) for n in range(SMOOTH)))
 
 
-def _random_case(seed: int, name: str, side: int, count: int, largest: int, depth: int) -> KernelCase:
+def random_case(seed: int, name: str, side: int, count: int, largest: int, depth: int) -> KernelCase:
     generator = random.Random(f"{name} {seed}")
     kernels: list[KernelRows] = []
     while len(kernels) < count:
@@ -91,29 +83,14 @@ def main(seconds: float, seed: int, search_seed: int, target: tuple[str, ...], o
 
 
 def _searched(case: KernelCase, target: str, goal: KernelGoal, seconds: float, seed: int) -> tuple[int, int]:
-    start = time.process_time()
-    space = ReverseSplitSpace(SplitProblem(case.approximated, target, goal=goal))
-    best: Assignment | None = None
-    losses: tuple[float, ...] = (float("inf"),)
-    found_at, bound = 0.0, space.least
-    for step in space.exact_search(seed, lambda: start + seconds - time.process_time()):
-        bound = max(bound, step.bound)
-        if step.candidate is not None:
-            metrics = space.evaluate([step.candidate])[0].metrics
-            these = tuple(objective.loss(metrics) for objective in space.objectives)
-            if metrics and these < losses:
-                found_at, best, losses = time.process_time() - start, step.candidate, these
-        if step.complete or time.process_time() - start > seconds:
-            break
-    end = time.process_time() - start
-    if best is None:
-        click.echo(f"{case.name:24} {'-':>12} {'-':>9} {'':7} {end:6.1f} {bound:5g}")
+    found = searched(case, target, seconds, seed, goal)
+    program = found.program
+    if program is None:
+        click.echo(f"{case.name:24} {'-':>12} {'-':>9} {'':7} {found.end:6.1f} {found.bound:5g}")
         return 0, 0
-    program = prove(space.program(best).text, case.approximated.sums, case.depth)
-    with contextlib.suppress(RegisterPressureError):
-        check_macros(format_macros(program), case.approximated.sums, case.depth)
     click.echo(
-        f"{case.name:24} {program.instructions:12} {program.bus_transfers:9} {found_at:7.2f} {end:6.1f} {bound:5g}"
+        f"{case.name:24} {program.instructions:12} {program.bus_transfers:9} {found.found_at:7.2f} {found.end:6.1f}"
+        f" {found.bound:5g}"
     )
     return program.instructions, program.bus_transfers
 

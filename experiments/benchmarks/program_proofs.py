@@ -18,7 +18,8 @@ from kilotune.codegen.scamp.registers import allocate
 from kilotune.codegen.scamp.text import format_program
 from kilotune.evaluators.scamp5.symbolic import prove
 from kilotune.experiments.benchmarks.kernel_sets import generated_cases
-from kilotune.experiments.benchmarks.reverse_split import KernelCase, cases
+from kilotune.experiments.benchmarks.program_search import KernelCase
+from kilotune.experiments.benchmarks.reverse_split import cases
 from kilotune.spaces.reverse_split.bounds import lower_bound
 from kilotune.spaces.reverse_split.deepening import MOST_PROVABLE_TARGETS, Proof, proof_of
 from kilotune.spaces.reverse_split.exact import distinct

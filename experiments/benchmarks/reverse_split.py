@@ -10,39 +10,11 @@ registers); an instruction of the `auke` set is two bus transfers, its halving t
 
 from __future__ import annotations
 
-import time
-from dataclasses import dataclass
-
 import click
 
-from kilotune.codegen.scamp.kernel import ApproximatedSet, Kernel, KernelSet
-from kilotune.evaluators.scamp5.symbolic import prove
+from kilotune.experiments.benchmarks.program_search import NONE, KernelCase, searched
 from kilotune.experiments.problems.reverse_split.filters import KernelRows
-from kilotune.search.space import Assignment
-from kilotune.spaces.reverse_split.measuring import KernelGoal, SplitProblem
-from kilotune.spaces.reverse_split.space import ReverseSplitSpace
-
-NONE = "-"
-
-
-@dataclass(frozen=True)
-class KernelCase:
-    """Kernels of integer weights over `2**depth`, what others reach, and what is wanted (instructions)."""
-
-    name: str
-    depth: int
-    kernels: tuple[KernelRows, ...]
-    auke: str = NONE
-    cain_auke: str = NONE
-    cain_scamp5: str = NONE
-    cain_transfers: str = NONE
-    wanted_auke: int | None = None
-    wanted_scamp5: int | None = None
-
-    @property
-    def approximated(self) -> ApproximatedSet:
-        kernels = KernelSet(tuple(Kernel.of_rows(rows) for rows in self.kernels)).approximate(0)
-        return ApproximatedSet(self.depth, kernels.approximations)
+from kilotune.spaces.reverse_split.measuring import KernelGoal
 
 
 def _product(column: tuple[int, ...], row: tuple[int, ...]) -> KernelRows:
@@ -102,35 +74,19 @@ def main(
 
 
 def _row(case: KernelCase, target: str, goal: KernelGoal, registers: int, seconds: float, seed: int) -> str:
-    start = time.process_time()
     try:
-        space = ReverseSplitSpace(SplitProblem(case.approximated, target, registers, goal))
+        found = searched(case, target, seconds, seed, goal, registers)
     except ValueError as error:
         return f"{case.name:24} {error}"
-    best: Assignment | None = None
-    losses: tuple[float, ...] = (float("inf"),)
-    found_at, bound, proved = 0.0, space.least, False
-    for step in space.exact_search(seed, lambda: start + seconds - time.process_time()):
-        bound, proved = max(bound, step.bound), step.complete
-        if step.candidate is not None:
-            metrics = space.evaluate([step.candidate])[0].metrics
-            these = tuple(objective.loss(metrics) for objective in space.objectives)
-            if these < losses:
-                found_at = found_at if these[0] == losses[0] else time.process_time() - start
-                best, losses = step.candidate, these
-        if proved or time.process_time() - start > seconds:
-            break
-    end = time.process_time() - start
-    proved = proved or losses[0] <= bound
-    if best is None or losses[0] == float("inf"):
-        return f"{case.name:24} no program within {registers} registers found; bound {bound:g}"
-    program = prove(space.program(best).text, case.approximated.sums, case.depth)
+    program = found.program
+    if program is None:
+        return f"{case.name:24} no program within {registers} registers found; bound {found.bound:g}"
     wanted = case.wanted_auke if target == "auke" else case.wanted_scamp5
     others = f"{case.auke}, {case.cain_auke}" if target == "auke" else f"{NONE}, {case.cain_scamp5}"
     return (
         f"{case.name:24} {program.instructions:12} {wanted or NONE!s:>6} {others:>14} {program.bus_transfers:9} "
-        f"{_transfers(case, target):>10} {len(program.registers):9} {found_at:7.2f} {end:6.1f} {bound:5g} "
-        f"{'yes' if proved else 'no':>6}"
+        f"{_transfers(case, target):>10} {len(program.registers):9} {found.found_at:7.2f} {found.end:6.1f} {found.bound:5g} "
+        f"{'yes' if found.proved else 'no':>6}"
     )
 
 
