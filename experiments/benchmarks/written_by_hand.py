@@ -5,8 +5,9 @@
 Files are of the shapes of bundled models: a linear classifier or the perceptron of mlp-digits (Gemm and Relu, not transposed), the
 convolution network of lenet-digits and the GRU of gru16-digits, as PyTorch writes them. By hand: the program of the bundled model with
 the weights of the file. Both get the same number of bits for every variable, at the scales that `shiftry` gives, and run on a simulated
-Uno and Nano 33 in the processor's fastest code shape (--plain: in plain code), on 10 samples, outputs compared bit for bit. A line for each: linked flash, RAM
-with input and stack, cycles, and training samples whose class is not the float program's; each imported / by hand.
+Uno and Nano 33 in the processor's fastest code shape (--plain: in plain code), on 10 samples, outputs compared bit for bit. A line for
+each: linked flash, RAM with input and stack, cycles, and training samples whose class is not the float program's; each imported / by
+hand.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from onnx import numpy_helper
 
 from kilotune.codegen.arrays import FloatArray
 from kilotune.codegen.emit.shape import PLAIN
+from kilotune.codegen.float_evaluator import run_float
 from kilotune.evaluators.architectures.registry import code_shapes
 from kilotune.evaluators.device import Device
 from kilotune.evaluators.devices import find_device
@@ -50,8 +52,8 @@ argmax((W1 * X) + B1)
 
 
 @dataclass(frozen=True)
-class Cost:
-    """Of one program on one device; `disagreements`: training samples of another class than the float program's."""
+class ProgramCost:
+    """What a program takes on a device; `disagreements`: training samples of another class than the float program's."""
 
     flash_bytes: int
     ram_bytes: int
@@ -123,8 +125,14 @@ def write_by_hand(path: Path, data: Path, folder: Path) -> None:
     write_bundle(TrainedModel(path.stem, program, parameters, "By hand.\n", rows), folder)
 
 
-def costs(problem: ModelProblem, bits: int, device: Device, shape: str) -> Cost:
-    """Of the program whose variables all have so many bits, its inner loops written in that shape."""
+def float_classes(problem: ModelProblem) -> FloatArray:
+    """The class of each training sample by the program of real numbers."""
+    bundle = problem.bundle
+    return np.asarray(run_float(bundle.program, bundle.parameters, problem.space.task.features).outputs)
+
+
+def costs(problem: ModelProblem, bits: int, device: Device, shape: str) -> ProgramCost:
+    """What the program takes whose variables all have so many bits, its inner loops written in that shape."""
     options = f"int{bits}@"
     chosen = complete(
         problem.space.start(), lambda decision: next(o for o in decision.options if str(o).startswith(options))
@@ -134,7 +142,7 @@ def costs(problem: ModelProblem, bits: int, device: Device, shape: str) -> Cost:
     expected = np.asarray(Simulator(batch.program, problem.bundle.parameters, features).run(batch)[0])
     source = emit_program(problem, batch, shape)
     found = measure_checked(device, source, batch, problem.bundle.parameters, features, expected)
-    return Cost(found.sizes.flash_bytes, found.ram_bytes, found.cycles, int(measured.metrics["disagreements"]))
+    return ProgramCost(found.sizes.flash_bytes, found.ram_bytes, found.cycles, int(measured.metrics["disagreements"]))
 
 
 def compare(path: Path, data: Path, *, plain: bool) -> None:
@@ -146,6 +154,9 @@ def compare(path: Path, data: Path, *, plain: bool) -> None:
             TuneRequest("shiftry", str(Path(folder) / path.stem), "random"),
         )
         problems = [build_problem(request) for request in requests]
+        classes = [float_classes(problem) for problem in problems]
+        if (classes[0] != classes[1]).any():
+            raise ValueError(f"{path}: expected the classes of the program by hand, found others for some samples")
         for device in map(find_device, DEVICES):
             for bits in WIDTHS:
                 shape = PLAIN if plain else code_shapes(device.processor)[0]
