@@ -112,6 +112,17 @@ def test_the_bound_adds_up_what_cores_do_and_counts_no_link_between_stages_of_on
     assert (apart["promised_ticks"], together["promised_ticks"], narrow.least_ticks) == (32, 48, 24)
 
 
+def test_streams_within_a_core_are_no_part_of_the_bound() -> None:
+    """16 pixels of 32 elements from a to b would take links of 2 elements 128 ticks and more; on one core both take 32 ticks, and GMEM 8."""
+    net = Topology("thick", (1, 4, 4))
+    graph = net.graph(net.conv(net.conv(IMAGE, "a", 32, 1), "b", 1, 1))
+    space = CmSpace.of(graph, shared(rows=64))
+    together = space.measure(space.candidate({}, (0, 0), buffer=256)).metrics
+    assert space.least_ticks == 16, "two stages, a core each"
+    assert together["promised_ticks"] == together["ticks_per_image"] == 32
+    assert space.measure(space.candidate({}, (0, 1), buffer=256)).metrics["promised_ticks"] == 256
+
+
 @needs_compiler
 def test_the_search_and_the_solver_find_the_least_of_all_candidates() -> None:
     """Of every replication, core and route. a and c fit on a core together, b on neither's with one of them twice."""
