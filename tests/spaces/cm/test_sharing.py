@@ -113,7 +113,7 @@ def test_the_bound_adds_up_what_cores_do_and_counts_no_link_between_stages_of_on
 
 
 def test_streams_within_a_core_are_no_part_of_the_bound() -> None:
-    """16 pixels of 32 elements from a to b would take links of 2 elements 128 ticks and more; on one core both take 32 ticks, and GMEM 8."""
+    """16 pixels of 32 elements from a to b take a link of 2 elements 256 ticks; on one core both layers take 32, and no link."""
     net = Topology("thick", (1, 4, 4))
     graph = net.graph(net.conv(net.conv(IMAGE, "a", 32, 1), "b", 1, 1))
     space = CmSpace.of(graph, shared(rows=64))
