@@ -5,11 +5,11 @@
 
 "16 bits": every variable, as the paper's compiler has it, then the best hardware. "Procedure": the widths of Shiftry's procedure; "widths
 first": the least memory that keeps the accuracy on the training samples, by CP-SAT from the procedure's answer; then the best hardware for
-these formats. These are optima of the cost model wherever CP-SAT proves them within --work. Each strategy begins with widths first and
-gets --seconds of processor time more. --any adds the best of all 2^n sets of widths, each at the scale that the data say, whatever their
-accuracy (for models of few variables): no widths undercut what that proves. Every answer is added to FILE as a line of JSON, and what is
-there already is not asked again, so that a run that was ended goes on. --table prints what FILE has, with the accuracy on test samples: a
-table for each --seconds that strategies were given.
+these formats. These are optima of the cost model wherever CP-SAT proves them within --work. Each strategy begins with widths first
+(where these have no room, with the procedure's) and gets --seconds of processor time more. --any adds the best of all 2^n sets of widths,
+each at the scale that the data say, whatever their accuracy (for models of few variables): no widths undercut what that proves. Every
+answer is added to FILE as a line of JSON, and what is there already is not asked again, so that a run that was ended goes on. --table
+prints what FILE has, with the accuracy on test samples: a table for each --seconds that strategies were given.
 """
 
 from __future__ import annotations
@@ -285,9 +285,10 @@ def answered(comparison: JointComparison, asked: JointQuestion, answers: JointAn
         return comparison.any_widths(space)
     if asked.method not in STRATEGIES:
         return comparison.unrolled(space, comparison.first_formats(asked.method))
-    stored = answers.found(replace(asked, method=WIDTHS, seed=0, seconds=0.0))
+    first = replace(asked, seed=0, seconds=0.0)
+    stored = answers.found(replace(first, method=WIDTHS)) or answers.found(replace(first, method=PROCEDURE))
     if stored is None:
-        raise NoFactorsFitError("Widths first, which it begins with, have no room.")
+        raise NoFactorsFitError("Widths first and the procedure's, which it begins with, have no room.")
     start = Trial(0, stored["assignment"], space.evaluate([stored["assignment"]])[0])
     return comparison.searched(space, start, asked.method, asked.seed, asked.seconds), None
 
@@ -309,15 +310,16 @@ def table(models: Sequence[str], given: argparse.Namespace, answers: JointAnswer
 
 
 def row(model: str, gates: str, given: argparse.Namespace, answers: JointAnswers, seconds: float) -> list[str] | None:
-    """Its cells; None where the file has no answer of widths first."""
+    """Its cells; None where the file has nothing of widths first, not even that there is no room."""
     asked = JointQuestion(model, gates, WIDTHS, 0, given.drop, given.loss, given.narrow, 0.0)
-    if answers.found(asked) is None:
+    if asked not in answers.lines:
         return None
     cells = [model, gates]
     for method in (WIDE, PROCEDURE, WIDTHS, ANY):
         cells.append(first_cell(answers.lines.get(replace(asked, method=method))))
     ways = [answers.found(replace(asked, method=method)) for method in (PROCEDURE, WIDTHS)]
-    first = min((line for line in ways if line is not None), key=lambda line: float(line["metrics"]["latency_us"]))
+    roomy = (line for line in ways if line is not None)
+    first = min(roomy, key=lambda line: float(line["metrics"]["latency_us"]), default=None)
     together: list[dict[str, Any]] = []
     for strategy in given.strategies:
         found = [
@@ -327,7 +329,7 @@ def row(model: str, gates: str, given: argparse.Namespace, answers: JointAnswers
         ]
         cells.append(" ".join(f"{line['metrics']['latency_us']:.4g}" for line in found) or "-")
         together = found if strategy == "cp" else together
-    if not together:
+    if first is None or not together:
         return [*cells, "-", "-", "-"]
     best = min(together, key=lambda line: float(line["metrics"]["latency_us"]))
     gain = 1 - best["metrics"]["latency_us"] / first["metrics"]["latency_us"]

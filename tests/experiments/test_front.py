@@ -88,3 +88,20 @@ def test_a_request_keeps_what_was_asked() -> None:
     assert request.strategy == "front"
     assert command_options(request.options).given["front"] == "flash,ram"
     assert command_options({**request.options, "front": []}).given["front"] is None
+
+
+def test_a_front_of_hardware_is_shown_point_by_point(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """It has no reference point: how much of what it covers is not said."""
+    result = tmp_path / "r.json"
+    asked = ("--space", "fpga", "--input", "worked-example", "--budget", "12trials", "--place", "0", "--no-output")
+    assert tune(tmp_path / "s.db", *asked, "--objective", "front", "--json", str(result)) == 0
+    shown, points = capsys.readouterr().out, json.loads(result.read_text())["front"]
+    assert len(points) > 2
+    assert f"front: {len(points)} points" in shown
+    assert "hypervolume" not in shown
+    rows = [line.replace("│", " ").split() for line in shown.splitlines()]
+    for number, point in enumerate(points, 1):
+        metrics = point["metrics"]
+        assert [str(number), f"{metrics['latency_us']:.4g}", f"{metrics['luts']:.0f}"] in rows
+    assert tune(tmp_path / "s.db", *asked) == 0
+    assert "front:" not in capsys.readouterr().out
