@@ -175,7 +175,7 @@ def _placing_rule(placing: Sequence[str], further: Sequence[str]) -> str:
 
 
 _BOUND = f"BOUND := $(if $(shell command -v timeout),timeout --foreground {FIRST_ROUTER_S})\n"
-"""Of GNU coreutils, which ends what takes longer with status 124; where it is missing nextpnr is waited for."""
+"""GNU coreutils' `timeout` ends what takes longer, with status 124; where it is missing nextpnr is waited for."""
 
 _CHECK_RULES = """\
 check: built/testbench
