@@ -79,10 +79,15 @@ def schedule(plan: Plan, registers: int, kept: bool = True) -> Plan | None:
     """
     if needed_registers(plan, kept) <= registers:
         return plan
-    if len(plan.steps) > LONGEST_SEARCHED:
-        return None
-    order = _Scheduler(plan, registers, kept).search() if registers > 0 else None
+    order = searched_order(plan, registers, kept)
     return None if order is None else reordered(plan, order)
+
+
+def searched_order(plan: Plan, registers: int, kept: bool = True) -> list[int] | None:
+    """The numbers of the steps, from 1, in the order that such a search finds."""
+    if len(plan.steps) > LONGEST_SEARCHED or registers <= 0:
+        return None
+    return _Scheduler(plan, registers, kept).search()
 
 
 def fit(plan: Plan, registers: int, kept: bool = True) -> Plan:

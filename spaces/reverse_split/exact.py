@@ -25,6 +25,7 @@ from kilotune.spaces.reverse_split.bounds import lower_bound
 from kilotune.spaces.reverse_split.construction import starting_plans
 from kilotune.spaces.reverse_split.deepening import MOST_PROVABLE_TARGETS, Proof, proof_of
 from kilotune.spaces.reverse_split.improvement import plan_cost
+from kilotune.spaces.reverse_split.one_by_one import KernelSearch
 from kilotune.spaces.reverse_split.portfolio import WalkLimits, WalkPortfolio
 from kilotune.spaces.reverse_split.programs import (
     BUS_TRANSFERS,
@@ -51,12 +52,19 @@ PATIENCE = 60
 WORTH_A_WALK = 1.5
 """A start that is longer than the shortest by this factor is left alone."""
 
+LONG_START, MOST_LONG_STARTS = 40, 2
+"""Where the shortest start has more instructions, only so many are walked from, and so many that fit the registers: a walk
+takes its time to show what it can do."""
+
 TIES = 32
 """More than the cost that breaks ties of any program that is proved. The price of an instruction stays below 256, which
 is as much as programs.c holds."""
 
 WORK_ON_TIES = 20_000_000
 """A few seconds."""
+
+LONG_KERNEL = 12
+"""Instructions a kernel of the shortest start: above, kernels are searched one by one first."""
 
 COUNTED_STEPS = 16
 """The longest plans whose least number of registers is looked for while searching."""
@@ -115,6 +123,7 @@ def shortest_program(
     seed: int = 0,
     starts: Sequence[Plan] = (),
     kept: bool = True,
+    least: int | None = None,
     seconds_left: Callable[[], float] = lambda: math.inf,
 ) -> Iterator[IncumbentProgram]:
     """Standings of the search for the cheapest program that computes `targets` (in units of `2**-depth`) in order.
@@ -123,7 +132,7 @@ def shortest_program(
     well below a second, and no longer than `seconds_left()` or so. Of equally cheap programs it prefers fewer transfers
     (instructions, where transfers are the objective), then fewer registers; standings with a new plan of the same cost may
     follow one that proves the cost. `starts`: known plans, in the same units.
-    `kept`: results stay to the end. Plans fit `registers` (1 to 6) as
+    `kept`: results stay to the end. `least`: the `lower_bound` of the targets, where the caller has it. Plans fit `registers` (1 to 6) as
     `registers.fits` says; their depth may exceed `depth` where halves are taken early. Raises `RuntimeError` without a
     C compiler, `KeyError` for an unknown target or objective.
     """
@@ -132,7 +141,7 @@ def shortest_program(
     wanted = distinct(targets, depth)
     zero = costs.plain if any(not total for total in targets) else 0
     search = _ProgramSearch(target, depth, wanted, costs, other, registers, seed, seconds_left, kept)
-    for found in search.run(starts):
+    for found in search.run(starts, least):
         plan = None
         if found.plan is not None:
             plan = fitted(with_trivial(found.plan, wanted, targets, depth), registers, kept)
@@ -176,11 +185,11 @@ class _ProgramSearch:
     def best_cost(self) -> int:
         return self.standing.best_cost
 
-    def run(self, starts: Sequence[Plan]) -> Iterator[IncumbentProgram]:
+    def run(self, starts: Sequence[Plan], least: int | None) -> Iterator[IncumbentProgram]:
         if not self.wanted:
             yield IncumbentProgram(Plan(self.target, self.depth, (), ()), 0, 0, True)
             return
-        bound = lower_bound(self.wanted, self.depth, self.target, self.costs)
+        bound = lower_bound(self.wanted, self.depth, self.target, self.costs) if least is None else least
         slices = WorkSlices(self.seconds_left)
         provable = len(self.wanted) <= MOST_PROVABLE_TARGETS
         proof = proof_of(self.wanted, self.target, self.depth, self.costs, bound)
@@ -281,6 +290,17 @@ class _ProgramSearch:
         for plan in plans:
             self._offer(plan)
         yield
+        if len(self.wanted) > 1 and min(len(plan.steps) for plan in plans) > LONG_KERNEL * len(self.wanted):
+            alone = KernelSearch(
+                self.target, self.depth, self.costs, self.registers, self.seed, self.seconds_left, self.kept
+            )
+            for found in alone.plans(self.wanted):
+                if found is not None:
+                    self._offer(found)
+                    plans.append(found)
+                yield
+        if self.best is not None and self.best_cost not in {plan_cost(plan, self.costs) for plan in plans}:
+            plans.append(self.best)  # one of them with values computed twice
         portfolio = WalkPortfolio(
             self.wanted, (self.costs,), self.registers, self.seed, WorkSlices(self.seconds_left), self.kept
         )
@@ -289,10 +309,11 @@ class _ProgramSearch:
             yield
 
     def _worth_a_walk(self, plans: list[Plan]) -> list[Plan]:
-        """The short ones, and the shortest that fits the registers."""
-        shortest = min(len(plan.steps) for plan in plans)
-        chosen = [plan for plan in plans if len(plan.steps) <= WORTH_A_WALK * shortest]
-        fitting = [plan for plan in plans if needed_registers(legalised(plan), self.kept) <= self.registers]
-        if fitting and not any(plan in fitting for plan in chosen):
-            chosen.append(min(fitting, key=lambda plan: len(plan.steps)))
-        return chosen
+        """The short ones, and the shortest that fits the registers; of long ones a few of each."""
+        ordered = sorted(dict.fromkeys(plans), key=lambda plan: len(plan.steps))
+        shortest = len(ordered[0].steps)
+        fitting = [plan for plan in ordered if needed_registers(legalised(plan), self.kept) <= self.registers]
+        if shortest > LONG_START:
+            return list(dict.fromkeys((*ordered[:MOST_LONG_STARTS], *fitting[:MOST_LONG_STARTS])))
+        chosen = [plan for plan in dict.fromkeys(plans) if len(plan.steps) <= WORTH_A_WALK * shortest]
+        return chosen if any(plan in fitting for plan in chosen) else [*chosen, *fitting[:1]]

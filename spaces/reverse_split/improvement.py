@@ -10,14 +10,16 @@ work, not time.
 from __future__ import annotations
 
 import random
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from kilotune.codegen.scamp.instructions import REGISTERS
 from kilotune.codegen.scamp.plan import Plan, PlanStep
 from kilotune.codegen.scamp.sums import Sum
+from kilotune.spaces.reverse_split.move_choice import MoveChoice, MoveKind
 from kilotune.spaces.reverse_split.programs import Costs, ProgramQuery, ProgramStatus, Searcher, SumMeasures, verified
-from kilotune.spaces.reverse_split.scheduling import MOST_REGISTERS, fitted, least_registers
+from kilotune.spaces.reverse_split.scheduling import MOST_REGISTERS, fitting_order, least_registers
 
 WORK_OF_A_QUESTION = (500, 500, 1_000, 1_000, 2_000, 3_000)
 """Values looked at for one question on a long program; one of these limits, at random."""
@@ -38,19 +40,41 @@ SPARE_CELLS = 1
 MOST_GIVEN = 22
 MOST_TARGETS = 30
 
-ValueKey = tuple[Sum, bool]
-"""A value, and whether it is a copy."""
+COPIES = ("mov", "copy")
+
+IMAGE = 0
+"""The number of the image among a walk's values."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class _Made:
-    """One instruction of a program, its operands by value."""
+    """One instruction of a program; its value and its operands are numbers of `_WalkValues`."""
 
-    key: ValueKey
+    key: int
     op: str
-    operands: tuple[ValueKey, ...]
+    operands: tuple[int, ...]
     directions: tuple[str, ...]
     cost: int
+
+
+class _WalkValues:
+    """All values that a walk has met, numbered: sums are long, and a question asks for the same ones again and again.
+
+    A value that is computed again, since no register holds it so long, has a number for each time; so has a copy.
+    """
+
+    def __init__(self, image: Sum) -> None:
+        self.sums = [image]
+        self.copies = [False]
+        self._numbers = {(image, False, 0): IMAGE}
+
+    def number(self, total: Sum, copy: bool = False, time: int = 0) -> int:
+        """The number of a value, a new one where it was not met before."""
+        found = self._numbers.setdefault((total, copy, time), len(self.sums))
+        if found == len(self.sums):
+            self.sums.append(total)
+            self.copies.append(copy)
+        return found
 
 
 def plan_cost(plan: Plan, costs: Costs) -> int:
@@ -84,10 +108,12 @@ class ProgramWalk:
         limit: int = 0,
         kept: bool = True,
     ) -> None:
-        self._costs, self._random = costs, random.Random(seed)
+        self._costs, self._random, self._choice = costs, random.Random(seed), MoveChoice()
         self._measures = SumMeasures()
         self._target, self._depth, self._results = start.target, start.depth, tuple(results)
-        self._program = self._made(start)
+        self._values = _WalkValues(Sum.image(start.depth))
+        self._program = self._started(start)
+        self._wanted = tuple((IMAGE, *(made.key for made in self._program))[at] for at in start.results)
         self.cost = sum(made.cost for made in self._program)
         self.limit = limit
         self._registers = registers
@@ -102,70 +128,97 @@ class ProgramWalk:
         return self._plan()
 
     @property
+    def instructions(self) -> int:
+        """How many the program has."""
+        return len(self._program)
+
+    @property
     def excess(self) -> int:
         """How many registers the program takes more than it should."""
         return 0 if self._registers is None else max(0, self._taken - self._registers)
 
-    def _made(self, plan: Plan, given: Sequence[Sum] = ()) -> list[_Made]:
-        values = [Sum.image(plan.depth), *given]
+    def _started(self, plan: Plan) -> list[_Made]:
+        """The instructions of a plan, each with a value of its own."""
+        values, times, program = [IMAGE], Counter[tuple[Sum, bool]](), list[_Made]()
         for step in plan.steps:
-            values.append(plan.instruction(step).apply([values[at] for at in step.operands], step.directions))
-        first = len(values) - len(plan.steps)
-        keys = [(value, False) for value in values]
-        made = []
-        for number, step in enumerate(plan.steps, start=first):
-            keys[number] = (values[number], step.op in ("mov", "copy"))
-            operands = tuple(keys[at] for at in step.operands)
-            made.append(_Made(keys[number], step.op, operands, step.directions, step_cost(step, self._costs)))
-        return made
+            total, copy = self._computed(plan, step, values), step.op in COPIES
+            values.append(self._values.number(total, copy, times[total, copy]))
+            times[total, copy] += 1
+            program.append(self._instruction(step, values))
+        return program
+
+    def _answered(self, plan: Plan, given: Sequence[int], targets: Sequence[_Made]) -> list[_Made]:
+        """The instructions of an answer to a question with those given values and targets."""
+        values, program = [IMAGE, *given], list[_Made]()
+        wanted = {self._values.sums[made.key]: made.key for made in targets}
+        for step in plan.steps:
+            total, copy = self._computed(plan, step, values), step.op in COPIES
+            known = None if copy else wanted.get(total)
+            values.append(self._values.number(total, copy) if known is None else known)
+            program.append(self._instruction(step, values))
+        return program
+
+    def _computed(self, plan: Plan, step: PlanStep, values: Sequence[int]) -> Sum:
+        return plan.instruction(step).apply([self._values.sums[values[at]] for at in step.operands], step.directions)
+
+    def _instruction(self, step: PlanStep, values: Sequence[int]) -> _Made:
+        operands = tuple(values[at] for at in step.operands)
+        return _Made(values[-1], step.op, operands, step.directions, step_cost(step, self._costs))
 
     def _plan(self) -> Plan:
-        return verified(self._written(), self._results)
+        return verified(self._written(self._program), self._results)
 
-    def _written(self) -> Plan:
-        number: dict[ValueKey, int] = {(Sum.image(self._depth), False): 0}
+    def _written(self, program: Sequence[_Made]) -> Plan:
+        number = {IMAGE: 0}
         steps = []
-        for made in self._program:
+        for made in program:
             steps.append(PlanStep(made.op, tuple(number[key] for key in made.operands), made.directions))
             number[made.key] = len(steps)
-        results = tuple(number[total, False] for total in self._results)
-        return Plan(self._target, self._depth, tuple(steps), results)
+        return Plan(self._target, self._depth, tuple(steps), tuple(number[key] for key in self._wanted))
 
     def _turn(self) -> int:
         """One question: for a cheaper program, or for another one as cheap. What it took."""
         setting_up = WORK_OF_SETTING_UP * (1 + len(self._program) // 20)
-        wanted = {(total, False) for total in self._results}
-        removable = [made for made in self._program if made.key not in wanted]
+        removable = [made for made in self._program if made.key not in self._wanted]
         if not removable:
             return WORK_OF_A_STEP
-        plateau = self._random.random() < 0.4
-        sizes = (1, 2, 2, 3) if plateau else (2, 3, 3, 4, 4, 5, 5, 6)
-        removed = self._neighbours(removable, min(self._random.choice(sizes), len(removable)))
-        window = self._window({made.key for made in removed}, wanted)
+        kind, before = self._choice.kind(self._random), self.cost
+        work = setting_up + self._asked(kind, self._neighbours(removable, min(kind.removed, len(removable))))
+        self._choice.note(kind, max(0, before - self.cost) / self._costs.plain, work)
+        return work
+
+    def _asked(self, kind: MoveKind, removed: list[_Made]) -> int:
+        """A question without those instructions, and what comes of it. The work of the answer."""
+        window = self._window({made.key for made in removed})
         if window is None:
-            return setting_up
+            return 0
         given, targets = window
         gone = sum(made.cost for made in removed) + sum(made.cost for made in targets)
         spare = self._random.randint(0, self.limit - self.cost) if self.limit > self.cost else 0
-        forbidden = (self._random.choice(removed).key[0],) if plateau else ()
-        boxes = [key[0].box for key in (*given, *(made.key for made in (*removed, *targets))) if key[0]]
-        reach = tuple(SPARE_CELLS + max(0, *(-box[i] if i < 2 else box[i] for box in boxes)) for i in range(4))
+        sums = self._values.sums
         question = ProgramQuery(
             self._target,
             self._depth,
-            tuple(made.key[0] for made in targets),
+            tuple(sums[made.key] for made in targets),
             self._costs,
-            reach=(reach[0], reach[1], reach[2], reach[3]),
-            given=tuple(key[0] for key in given),
-            forbidden=forbidden,
+            reach=self._reach([*given, *(made.key for made in (*removed, *targets))]),
+            given=tuple(sums[key] for key in given),
+            forbidden=(sums[self._random.choice(removed).key],) if kind.plateau else (),
         )
         searcher = Searcher(question, self._measures)
-        short = len(self._program) <= SHORT_PROGRAM
-        works = WORK_ON_SHORT if short else WORK_OF_A_QUESTION
-        answer = searcher.ask(gone + spare if plateau else gone - 1, self._random.choice(works))
+        works = WORK_ON_SHORT if len(self._program) <= SHORT_PROGRAM else WORK_OF_A_QUESTION
+        answer = searcher.ask(gone + spare if kind.plateau else gone - 1, self._random.choice(works))
         if answer.status is ProgramStatus.FOUND and answer.plan is not None and answer.plan.depth == self._depth:
-            self._replace({made.key for made in (*removed, *targets)}, self._made(answer.plan, question.given))
-        return answer.work + setting_up
+            self._replace({made.key for made in (*removed, *targets)}, self._answered(answer.plan, given, targets))
+        return answer.work
+
+    def _reach(self, keys: Sequence[int]) -> tuple[int, int, int, int]:
+        """How far west, south, east and north new values may extend."""
+        boxes = [
+            self._measures.shape(self._values.sums[key], self._depth)[:4] for key in keys if self._values.sums[key]
+        ]
+        west, south, east, north = (SPARE_CELLS + max(0, *(int(box[i]) for box in boxes)) for i in range(4))
+        return west, south, east, north
 
     def _neighbours(self, removable: list[_Made], count: int) -> list[_Made]:
         """Instructions that depend on one another, directly or through a common operand; now and then any."""
@@ -173,81 +226,118 @@ class ProgramWalk:
             return self._random.sample(removable, count)
         chosen = [self._random.choice(removable)]
         touched = {chosen[0].key, *chosen[0].operands}
+        rest = removable
         while len(chosen) < count:
-            rest = [made for made in removable if made not in chosen]
-            border = [made for made in rest if made.key in touched or any(key in touched for key in made.operands)]
+            last = chosen[-1].key
+            rest = [made for made in rest if made.key != last]
+            border = [made for made in rest if made.key in touched or not touched.isdisjoint(made.operands)]
             chosen.append(self._random.choice(border or rest))
             touched.update((chosen[-1].key, *chosen[-1].operands))
         return chosen
 
-    def _window(self, removed: set[ValueKey], wanted: set[ValueKey]) -> tuple[list[ValueKey], list[_Made]] | None:
+    def _window(self, removed: set[int]) -> tuple[list[int], list[_Made]] | None:
         """What the search starts from and what it must reach; None when that is too much."""
-        pending: set[ValueKey] = set()
-        for made in self._program:
-            if made.key not in removed and any(key in removed or key in pending for key in made.operands):
-                pending.add(made.key)
-        need = {made.key for made in self._program if made.key in pending and any(k in removed for k in made.operands)}
-        for made in reversed(self._program):
+        program, copies = self._program, self._values.copies
+        gone = set(removed)  # what leaves, and all that is computed from it
+        direct: set[int] = set()
+        for made in program:
+            if made.key not in removed and not gone.isdisjoint(made.operands):
+                gone.add(made.key)
+                if not removed.isdisjoint(made.operands):
+                    direct.add(made.key)
+        need = direct
+        targets = []
+        for made in reversed(program):
             if made.key in need:
-                need.update(key for key in made.operands if key in pending)
-        targets = [made for made in self._program if made.key in need]
-        if any(made.key[1] for made in targets):
+                need.update(key for key in made.operands if key in gone and key not in removed)
+                targets.append(made)
+        targets.reverse()
+        if len(targets) > MOST_TARGETS or any(copies[made.key] for made in targets):
             return None  # a copy is no target
-        around = [made for made in self._program if made.key in removed or made.key in need]
-        taken = {key for made in around for key in made.operands} - removed - need
-        image = (Sum.image(self._depth), False)
-        others = [m.key for m in self._program if m.key not in removed and m.key not in pending and not m.key[1]]
-        given = [key for key in others if key in taken]
-        extra = [key for key in others if key not in taken]
-        self._random.shuffle(extra)
-        given += extra[: self._random.choice((2, 4, 8, 8, 16))]
-        given = [key for key in dict.fromkeys(given) if key != image and not key[1]]
-        if len(given) > MOST_GIVEN or len(targets) > MOST_TARGETS:
-            return None
+        given = self._given(removed, need, gone)
+        sums = self._values.sums
+        asked = [*(sums[made.key] for made in targets), *(sums[key] for key in given)]
+        if len(given) > MOST_GIVEN or len(set(asked)) < len(asked):
+            return None  # what is computed twice is not told apart
         self._random.shuffle(given)
         return given, targets
 
-    def _replace(self, gone: set[ValueKey], new: list[_Made]) -> None:
-        """Puts new instructions in the place of others, in an order of computation, without dead ones."""
-        order = _ordered([made for made in self._program if made.key not in gone] + new, self._depth)
-        if order is None:
+    def _given(self, removed: set[int], need: set[int], gone: set[int]) -> list[int]:
+        """What removed values and targets took of what stays, and some more that is like none of them."""
+        program, values = self._program, self._values
+        taken: set[int] = set()
+        for made in program:
+            if made.key in removed or made.key in need:
+                taken.update(made.operands)
+        others = [made.key for made in program if made.key not in gone and not values.copies[made.key]]
+        given = [key for key in others if key in taken]
+        extra = [key for key in others if key not in taken]
+        extra = self._random.sample(extra, min(len(extra), self._random.choice((2, 4, 8, 8, 16))))
+        known = {values.sums[key] for key in (*given, *need)}
+        for key in extra:
+            if values.sums[key] not in known:
+                known.add(values.sums[key])
+                given.append(key)
+        return given
+
+    def _replace(self, gone: set[int], new: list[_Made]) -> None:
+        """Puts new instructions in the place of others, without dead ones, if that takes no more registers than before."""
+        program = _ordered(self._program, gone, new, self._wanted)
+        if program is None:
             return  # an operand was a copy that left
-        needed = {(total, False) for total in self._results}
-        kept: list[_Made] = []
-        for made in reversed(order):
-            if made.key in needed:
-                kept.append(made)
-                needed.update(made.operands)
-        cost = sum(made.cost for made in kept)
+        cost = sum(made.cost for made in program)
         if cost > max(self.cost, self.limit):
             return
-        before, self._program = self._program, kept[::-1]
-        if self._takes_more_registers():
-            self._program = before
-        else:
-            self.cost = cost
+        fitting = self._fitting(program)
+        if fitting is not None:
+            self._program, self.cost = fitting, cost
 
-    def _takes_more_registers(self) -> bool:
-        """Whether the program has no order that takes as few as before; where it has, and may take fewer, how few it takes."""
+    def _fitting(self, program: list[_Made]) -> list[_Made] | None:
+        """An order that takes as few registers as the program did before, None where there is none; where it takes fewer and those were
+        too many, that is how many it may take from now on."""
         if self._registers is None:
-            return False
-        plan = fitted(self._written(), self._taken, self._kept)
-        if plan is not None and self._taken > self._registers:
+            return program
+        plan = self._written(program)
+        order = fitting_order(plan, self._taken, self._kept)
+        if order is not None and self._taken > self._registers:
             self._taken = max(self._registers, least_registers(plan, self._taken, self._kept))
-        return plan is None
+            order = fitting_order(plan, self._taken, self._kept) or order
+        return None if order is None else [program[number - 1] for number in order]
 
 
-def _ordered(waiting: list[_Made], depth: int) -> list[_Made] | None:
-    """Instructions in an order of computation, none twice; None where an operand is missing."""
-    there: set[ValueKey] = {(Sum.image(depth), False)}
-    order: list[_Made] = []
+def _ordered(
+    program: Sequence[_Made], gone: set[int], new: Sequence[_Made], wanted: Sequence[int]
+) -> list[_Made] | None:
+    """The instructions that the wanted values need, in the order of the program as far as they stand in it, new ones right before who
+    reads them first; None where an operand is missing, or values need one another."""
+    makers = {made.key: made for made in program if made.key not in gone}
+    for made in new:
+        makers.setdefault(made.key, made)
+    places = {made.key: place for place, made in enumerate(program)}
+    needed = set(wanted)
+    waiting = [key for key in wanted if key != IMAGE]
     while waiting:
-        ready = [made for made in waiting if all(key in there for key in made.operands)]
-        if not ready:
+        maker = makers.get(waiting.pop())
+        if maker is None:
             return None
-        for made in ready:
-            if made.key not in there:
-                there.add(made.key)
-                order.append(made)
-        waiting = [made for made in waiting if made not in ready]
+        fresh = [key for key in maker.operands if key != IMAGE and key not in needed]
+        needed.update(fresh)
+        waiting += fresh
+    there, opened, order = {IMAGE}, set[int](), list[_Made]()
+    for first in sorted((key for key in needed if key in places and key != IMAGE), key=places.__getitem__):
+        stack = [first]
+        while stack:
+            made = makers[stack[-1]]
+            missing = [key for key in made.operands if key not in there]
+            if made.key in there or not missing:
+                stack.pop()
+                if made.key not in there:
+                    there.add(made.key)
+                    opened.discard(made.key)
+                    order.append(made)
+            elif not opened.isdisjoint(missing):
+                return None  # values that need one another
+            else:
+                opened.add(made.key)
+                stack += missing
     return order

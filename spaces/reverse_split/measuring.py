@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import enum
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from functools import cache
 
 import numpy as np
 import numpy.typing as npt
 
 from kilotune.codegen.scamp.instructions import INSTRUCTION_SETS, REGISTERS
-from kilotune.codegen.scamp.kernel import ApproximatedSet
+from kilotune.codegen.scamp.kernel import ApproximatedSet, signed_digits
 from kilotune.codegen.scamp.plan import Plan
 from kilotune.codegen.scamp.program import ScampProgram
 from kilotune.codegen.scamp.registers import RegisterPressureError, allocate
@@ -23,6 +24,9 @@ from kilotune.evaluators.scamp5.symbolic import prove
 
 SPARE_DEPTH = 4
 """Halvings may move before odd weights: plans are relaxed in finer units than the kernels need."""
+
+MANY_DIGITS = 60
+"""The paper's procedure takes up to two seconds for so many, and may find nothing; so do rounds of splits."""
 
 NOISE_SEED = 1
 NOISE_SIDE = 96
@@ -65,6 +69,12 @@ class SplitProblem:
         none for the image."""
         kernels = len(set(self.wanted))
         return kernels > self.registers or kernels == len(REGISTERS)
+
+    @property
+    def has_many_digits(self) -> bool:
+        """Whether all weights together have at least `MANY_DIGITS` signed binary digits."""
+        weights = (weight for total in self.wanted for _, weight in total)
+        return sum(len(signed_digits(Fraction(weight), 0)) for weight in weights) >= MANY_DIGITS
 
     @property
     def wanted(self) -> tuple[Sum, ...]:

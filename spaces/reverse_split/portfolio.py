@@ -23,6 +23,9 @@ WORK_OF_A_START = WORK_OF_A_STEP // 5
 KEPT_WALKS = 6
 FAVOURED_WALKS = 3
 
+LONG_PROGRAM = 40
+"""Instructions."""
+
 RESTART_EVERY = 24
 """Turns after which the walk that stands worst begins anew, and so does one that squeezes."""
 
@@ -60,7 +63,7 @@ class WalkPortfolio:
         source, age = None, 0
         for turn in itertools.count():
             unfit = standing.unfit
-            if unfit is None or turn % 2 == 0:
+            if unfit is None or turn % 2 == 0 or len(unfit.steps) > LONG_PROGRAM:
                 yield self._next(starts, turn)
                 continue
             if squeezing is None or source != unfit or age == RESTART_EVERY:
@@ -78,7 +81,9 @@ class WalkPortfolio:
                 yield self._advanced(walk, work)
             kept = sorted(kept, key=_merit)[: (len(kept) + 1) // 2]
             work *= 2
-        self._walks = sorted(walks, key=_merit)[:KEPT_WALKS]
+        walks.sort(key=_merit)
+        hopeless = _merit(walks[-1])[0] and not _merit(walks[0])[0]
+        self._walks = [walk for walk in walks if not (hopeless and _merit(walk)[0])][:KEPT_WALKS]
 
     def _next(self, starts: Sequence[Plan], turn: int) -> Plan:
         walks = self._walks
@@ -100,6 +105,6 @@ class WalkPortfolio:
         return plan
 
 
-def _merit(walk: ProgramWalk) -> int:
-    """Smaller is better."""
-    return walk.cost + walk.excess
+def _merit(walk: ProgramWalk) -> tuple[bool, int]:
+    """Smaller is better. A long program that takes too many registers is hardly ever brought to fewer."""
+    return walk.excess > 0 and walk.instructions > LONG_PROGRAM, walk.cost + walk.excess

@@ -14,6 +14,9 @@ from kilotune.codegen.scamp.plan import Plan, PlanStep, without_dead_steps
 from kilotune.codegen.scamp.registers import legalised, needed_registers
 
 DRAWS = 24
+DRAWN_STEPS = 960
+"""Steps of all draws together of a plan that is long; one draw takes a millisecond for ten steps."""
+
 MOST_GROWTH = 3
 """A program that becomes longer than this many times the given one is given up."""
 
@@ -27,7 +30,7 @@ def recomputed(plan: Plan, registers: int, kept: bool = True, seed: int = 0, dra
     if any(whole.instruction(step).destroyed for step in whole.steps):
         return None
     generator, best = random.Random(seed), None
-    for draw in range(draws):
+    for draw in range(max(1, min(draws, DRAWN_STEPS // max(1, len(whole.steps))))):
         found = _Evaluation(whole, registers, kept, generator).plan(shuffled=draw > 0)
         if found is None or (best is not None and len(found.steps) >= len(best.steps)):
             continue

@@ -13,7 +13,7 @@ import numpy as np
 
 from kilotune.codegen.scamp.instructions import REGISTERS
 from kilotune.codegen.scamp.plan import Plan, reordered, without_dead_steps
-from kilotune.codegen.scamp.registers import legalised, needed_registers, schedule
+from kilotune.codegen.scamp.registers import legalised, needed_registers, searched_order
 from kilotune.evaluators.compiled_library import load_library
 
 SETS = 4_000
@@ -44,14 +44,38 @@ def fitted(plan: Plan, registers: int, kept: bool = True, sets: int = SETS) -> P
     when none was found within `sets`. `kept`: results stay to the end. Without a C compiler as `registers.schedule` does.
     Raises `MemoryError`."""
     whole = legalised(without_dead_steps(plan))
+    order = _order(whole, registers, kept, sets)
+    return None if order is None else reordered(whole, order)
+
+
+def fitting_order(plan: Plan, registers: int, kept: bool = True, sets: int = SETS) -> list[int] | None:
+    """The numbers of the steps, from 1, of a plan without dead ones, in an order that takes at most that many registers with
+    the copies that it needs; its own order where that does. None and raises as `fitted`."""
+    whole = legalised(plan)
+    order = _order(whole, registers, kept, sets)
+    if order is None or len(whole.steps) == len(plan.steps):
+        return order
+    own, number = dict[int, int](), 0
+    for place, step in enumerate(whole.steps, start=1):
+        # a copy that was put in comes right before the step that it is for
+        if number < len(plan.steps) and (step.op, step.directions) == (
+            plan.steps[number].op,
+            plan.steps[number].directions,
+        ):
+            number += 1
+            own[place] = number
+    return [own[place] for place in order if place in own] if number == len(plan.steps) else None
+
+
+def _order(whole: Plan, registers: int, kept: bool, sets: int) -> list[int] | None:
     if needed_registers(whole, kept) <= registers:
-        return whole
+        return list(range(1, len(whole.steps) + 1))
     library = load_scheduler()
     rows = [whole.instruction(step) for step in whole.steps]
     if len(rows) > MOST_STEPS:
         return None
     if library is None or any(row.destroyed for row in rows):
-        return schedule(whole, registers, kept)
+        return searched_order(whole, registers, kept)
     operands = np.full((len(rows), OPERANDS), -1, dtype=np.int32)
     uses = np.zeros(len(rows) + 1, dtype=np.int32)
     for number, step in enumerate(whole.steps):
@@ -66,7 +90,7 @@ def fitted(plan: Plan, registers: int, kept: bool = True, sets: int = SETS) -> P
     answer = library.kilotune_schedule(len(rows), registers, *arrays, sets, order.ctypes.data)
     if answer > 2:
         raise MemoryError("The search for an order ran out of memory.")
-    return reordered(whole, (order + 1).tolist()) if answer == _FOUND else None
+    return (order + 1).tolist() if answer == _FOUND else None
 
 
 def least_registers(plan: Plan, most: int, kept: bool = True) -> int:

@@ -19,7 +19,7 @@ from kilotune.spaces.reverse_split.candidates import ReverseSplitCandidates
 from kilotune.spaces.reverse_split.exact import shortest_program
 from kilotune.spaces.reverse_split.first_program import objective_of
 from kilotune.spaces.reverse_split.front import ProgramFront
-from kilotune.spaces.reverse_split.measuring import SPARE_DEPTH, KernelGoal
+from kilotune.spaces.reverse_split.measuring import SPARE_DEPTH, KernelGoal, SplitProblem
 from kilotune.spaces.reverse_split.programs import load_kernel
 from kilotune.spaces.reverse_split.rounds import split_candidates
 
@@ -67,7 +67,7 @@ def _cheapest(
     splits = split_candidates(space, seed, seconds_left)
     barren = 0  # rounds of splits in a row that gave nothing
     walks = load_kernel() is not None
-    for candidate in islice(splits, CANDIDATES_FIRST[problem.target] if walks else CANDIDATES_WITHOUT_WALKS):
+    for candidate in islice(splits, _candidates_first(problem) if walks else CANDIDATES_WITHOUT_WALKS):
         barren = barren + 1 if candidate is None else 0
         if candidate is not None:
             pool.add(candidate)
@@ -85,22 +85,30 @@ def _cheapest(
         seed=seed,
         starts=pool.plans[:MOST_STARTS],
         kept=not problem.consumed,
+        least=int(space.least),
         seconds_left=seconds_left,
     )
     plan: Plan | None = None
+    splits_every = SPLIT_EVERY["scamp5" if problem.has_many_digits else problem.target]
     for number, standing in enumerate(found):
         bound = max(bound, float(standing.bound))
         candidate = None
         if standing.plan is not None and standing.plan != plan and standing.cost <= pool.best:
             plan = standing.plan
             candidate = space.program_candidate(plan)
-        elif (number + 1) % (SPLIT_EVERY[problem.target] * (1 + barren)) == 0 and pool.best > bound:
+        elif (number + 1) % (splits_every * (1 + barren)) == 0 and pool.best > bound:
             candidate = next(splits, None)
             barren = barren + 1 if candidate is None else 0
         if candidate is not None:
             pool.add(candidate)
         complete = standing.complete and pool.best <= bound
         yield ProgramSearchStep(candidate, min(bound, pool.best), complete)
+
+
+def _candidates_first(problem: SplitProblem) -> int:
+    """Plans of splits before anything else; none for long kernels, whose rounds take seconds and end longer than what is
+    constructed."""
+    return 0 if problem.has_many_digits else CANDIDATES_FIRST[problem.target]
 
 
 def _with_front(

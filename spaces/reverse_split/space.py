@@ -10,10 +10,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from fractions import Fraction
 from functools import cached_property
 
-from kilotune.codegen.scamp.kernel import signed_digits
 from kilotune.search.fingerprint import fingerprint
 from kilotune.search.flat_state import FlatView
 from kilotune.search.space import (
@@ -28,9 +26,6 @@ from kilotune.spaces.reverse_split.candidates import METHOD, RELAXATION, Reverse
 from kilotune.spaces.reverse_split.order_view import order_decisions
 from kilotune.spaces.reverse_split.search import search_programs
 from kilotune.spaces.reverse_split.states import MethodState
-
-MANY_DIGITS = 60
-"""Signed binary digits of all weights; the procedure takes up to two seconds for such kernels, and may find nothing."""
 
 SEMANTICS = 1
 """Version of what a program of kernels means and costs; part of the fingerprint."""
@@ -55,9 +50,7 @@ class ReverseSplitSpace(ReverseSplitCandidates):
 
     def fallback(self) -> Assignment | None:
         """For kernels that the procedure takes its time for, the constructed program, which is long, and there at once."""
-        weights = (weight for total in self.problem.wanted for _, weight in total)
-        digits = sum(len(signed_digits(Fraction(weight), 0)) for weight in weights)
-        return self.program_candidate(self.first_plan) if digits >= MANY_DIGITS else None
+        return self.program_candidate(self.first_plan) if self.problem.has_many_digits else None
 
     def model(self, trials: Sequence[Trial]) -> CandidateModel:
         """Programs as a CP-SAT model; see `spaces.reverse_split.model`."""

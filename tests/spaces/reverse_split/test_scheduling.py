@@ -7,9 +7,9 @@ import random
 import pytest
 
 from kilotune.codegen.scamp.instructions import instruction_set
-from kilotune.codegen.scamp.plan import Plan, PlanStep, computed, without_dead_steps
+from kilotune.codegen.scamp.plan import Plan, PlanStep, computed, reordered, without_dead_steps
 from kilotune.codegen.scamp.registers import allocate, legalised, needed_registers, schedule
-from kilotune.spaces.reverse_split.scheduling import fitted, least_registers, load_scheduler
+from kilotune.spaces.reverse_split.scheduling import fitted, fitting_order, least_registers, load_scheduler
 
 pytestmark = pytest.mark.skipif(load_scheduler() is None, reason="needs a C compiler")
 
@@ -41,6 +41,13 @@ def test_orders_exist_where_the_definition_finds_one(target: str) -> None:
                 assert computed(found) == computed(plan)
                 if registers <= 6:
                     allocate(found, registers)
+            order = fitting_order(plan, registers)
+            assert (order is None) == (found is None)
+            if order is not None:
+                ordered = reordered(plan, order)
+                assert sorted(order) == list(range(1, len(plan.steps) + 1))
+                assert needed_registers(legalised(ordered)) <= registers
+                assert computed(ordered) == computed(plan)
     assert fitting > 100
 
 

@@ -1,0 +1,100 @@
+"""Programs of several long kernels, one kernel after the other: each is searched alone, in the registers that the results before it leave.
+
+A walk over a program of a hundred instructions changes one place at a time, and what it may change has to fit among the values of all
+kernels. Kernels that share little are shorter when each is found by itself; what they do share is for the walks that start from there.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from kilotune.codegen.scamp.plan import Plan, PlanStep
+from kilotune.codegen.scamp.sums import Sum
+from kilotune.spaces.reverse_split.construction import starting_plans
+from kilotune.spaces.reverse_split.improvement import plan_cost
+from kilotune.spaces.reverse_split.portfolio import WalkLimits, WalkPortfolio
+from kilotune.spaces.reverse_split.programs import Costs
+from kilotune.spaces.reverse_split.recomputing import recomputed
+from kilotune.spaces.reverse_split.scheduling import fitted
+from kilotune.spaces.reverse_split.sharing import shared_plans
+from kilotune.spaces.reverse_split.slices import WorkSlices
+
+SHARE_OF_THE_TIME = 0.5
+"""What all kernels together take of the time that is left."""
+
+MOST_STEPS = 40
+"""Steps of walks for one kernel."""
+
+
+@dataclass(frozen=True)
+class KernelSearch:
+    """What the searches of all kernels have in common. `kept`: results stay in their registers to the end. `steps`: of walks for one
+    kernel, at most."""
+
+    target: str
+    depth: int
+    costs: Costs
+    registers: int
+    seed: int
+    seconds_left: Callable[[], float]
+    kept: bool
+    steps: int = MOST_STEPS
+
+    def plans(self, wanted: Sequence[Sum]) -> Iterator[Plan | None]:
+        """In the end a plan of all wanted sums (units of `2**-depth`; distinct, none zero, none the image) that fits the
+        registers; None for every step on the way, and where a kernel does not fit what is left."""
+        order = sorted(range(len(wanted)), key=lambda number: (-wanted[number].cardinality, number))
+        found: list[Plan] = []
+        left = self.seconds_left()
+        for place, number in enumerate(order):
+            until = left * (1 - SHARE_OF_THE_TIME * (place + 1) / len(order)) if math.isfinite(left) else 0.0
+            best: Plan | None = None
+            last = place == len(order) - 1
+            registers = self.registers - (place if self.kept else 0)
+            for plan in self._of_one(wanted[number], registers, last, until):
+                best = plan
+                yield None
+            if best is None:
+                return
+            found.append(best)
+        yield _joined(found, order)
+
+    def _of_one(self, total: Sum, registers: int, last: bool, until: float) -> Iterator[Plan | None]:
+        """The cheapest plan so far of one kernel, after each step; unless it is the `last`, the image is still there when it ends."""
+        results = (total,) if last else (total, Sum.image(self.depth))
+        plans = [*starting_plans([total], self.depth, self.target), *shared_plans([total], self.depth, self.target)]
+        starts = [
+            plan if last else replace(plan, results=(*plan.results, 0)) for plan in plans if plan.depth == self.depth
+        ]
+        best, standing = None, WalkLimits(1 << 30)
+        for plan in starts:
+            best = self._better(plan, best, standing, registers)
+        yield best
+        portfolio = WalkPortfolio(results, (self.costs,), registers, self.seed, WorkSlices(self.seconds_left))
+        for step, plan in enumerate(portfolio.plans(starts, standing)):
+            best = self._better(plan, best, standing, registers)
+            yield best
+            if step == self.steps or self.seconds_left() < until:
+                return
+
+    def _better(self, plan: Plan, best: Plan | None, standing: WalkLimits, registers: int) -> Plan | None:
+        """The plan where it is cheaper and fits, as it is or with values computed twice; else the best before it."""
+        if plan_cost(plan, self.costs) >= standing.best_cost:
+            return best
+        ordered = fitted(plan, registers) or recomputed(plan, registers, seed=self.seed)
+        if ordered is None or plan_cost(ordered, self.costs) >= standing.best_cost:
+            return best
+        standing.best_cost = plan_cost(ordered, self.costs)
+        return ordered
+
+
+def _joined(plans: Sequence[Plan], order: Sequence[int]) -> Plan:
+    """One plan after the other; the first result of each is that of kernel `order[its place]`."""
+    steps, results = list[PlanStep](), dict[int, int]()
+    for plan, kernel in zip(plans, order, strict=True):
+        numbers = [0, *range(len(steps) + 1, len(steps) + 1 + len(plan.steps))]
+        steps += [PlanStep(step.op, tuple(numbers[at] for at in step.operands), step.directions) for step in plan.steps]
+        results[kernel] = numbers[plan.results[0]]
+    return Plan(plans[0].target, plans[0].depth, tuple(steps), tuple(results[number] for number in range(len(order))))
