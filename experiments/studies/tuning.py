@@ -97,12 +97,14 @@ class TuneOutcome:
 
     @property
     def usable(self) -> bool:
-        """Whether a candidate keeps all limits, and where some were tried on a board, one of these does there."""
+        """Whether a candidate keeps all limits, and where some were, or should have been, tried on a board, one of these does there."""
         placing, problem = self.placing, self.problem
         if not self.result.feasible:
             return False
-        if isinstance(problem, PlacesFinalists) and problem.only_placing_tells:
-            return placing is not None and placing.held is not None
+        if isinstance(problem, PlacesFinalists):
+            asked_for = problem.places_beyond_budget and problem.most_placed > 0
+            if asked_for or problem.only_placing_tells:
+                return placing is not None and placing.held is not None
         return placing is None or not placing.tried or placing.held is not None
 
 

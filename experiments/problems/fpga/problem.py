@@ -136,12 +136,14 @@ class HardwareProblem:
         unsure = overfull_sentence(self.space.goal, self.space.board)
         if unsure is not None:
             said.append(unsure)
-        if FAMILIES[self.space.board.family].placer is None:
+        places = FAMILIES[self.space.board.family].placer is not None
+        if not places:
             said.append(
                 "No open tool places on this board: its clock, and so its latency, is an ECP5's and not verified."
             )
         if self.options.place == 0:
-            said.append("`--place 3` synthesises, places and routes candidates until one fits the board.")
+            does = "synthesises, places and routes" if places else "synthesises"
+            said.append(f"`--place 3` {does} candidates until one fits the board.")
         obstacle = hardware_obstacle()
         return said if obstacle is None else [*said, f"No Verilog is written: {obstacle}"]
 

