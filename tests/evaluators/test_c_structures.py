@@ -21,6 +21,7 @@ SHARED = {
     "evaluators/fixed_point/lookup.h": ("Table",),
     "spaces/cm/annealing.c": ("Network", "State"),
     "spaces/cm/arrangement.c": ("StageGraph",),
+    "spaces/cm/core_sharing.h": ("Rooms",),
     "spaces/memory/skyline.c": ("SkylineProblem",),
     "spaces/reverse_split/programs_state.h": ("Problem",),
     "spaces/reverse_split/signless_state.h": ("SignlessProblem",),
@@ -28,6 +29,7 @@ SHARED = {
 COMPILED_IN = {
     "evaluators/cm/timing_state.h": "evaluators/cm/timing.c",
     "evaluators/fixed_point/lookup.h": "evaluators/fixed_point/kernel.c",
+    "spaces/cm/core_sharing.h": "spaces/cm/annealing.c",
     "spaces/reverse_split/programs_state.h": "spaces/reverse_split/programs.c",
     "spaces/reverse_split/signless_state.h": "spaces/reverse_split/signless.c",
 }
