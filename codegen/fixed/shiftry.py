@@ -91,7 +91,7 @@ class _ShiftryBatch:
     def __init__(self, rules: ShiftryLowering, bits: IntArray, scales: IntArray) -> None:
         self.rules = rules
         self.bits = bits
-        self.scales = scales
+        self.scales, self.wanted = scales, scales.copy()
         self.index, self.operations = rules.index, rules.operations
         self.pinned, self.read_once = rules.pinned, rules.read_once
         self.rows = np.zeros((bits.shape[0], len(self.operations), len(Column)), dtype=np.int64)
@@ -185,9 +185,12 @@ class _ShiftryBatch:
         """Both operands are scaled before the addition, in the widest of the three widths."""
         bits_a, scale_a = self._operand(a, b, out)
         bits_b, scale_b = self._operand(b, a, out)
-        common = np.minimum(np.minimum(scale_a, scale_b), self.scales[:, self.index[out]])
-        scale = self._settle(out, common)
         bits = np.maximum(np.maximum(bits_a, bits_b), self._bits_of(out))
+        least = np.minimum(scale_a, scale_b)
+        if (wide := self._bits_of(out) > 16).any():
+            least = np.where(wide, np.minimum(self._room_above(a, bits), self._room_above(b, bits)), least)
+        common = np.minimum(least, self.scales[:, self.index[out]])
+        scale = self._settle(out, common)
         self._set(row, Column.ACC_BITS, bits)
         self._set(row, Column.SHIFT_OUT, common - scale)
         for operand, operand_scale, shift, constant in (
@@ -206,9 +209,9 @@ class _ShiftryBatch:
         this operation reads gives up the bits in excess before it is stored, which costs nothing at run time; where
         there is none, each product is shifted. Shiftry's examples never need it; its public tool halves partial sums.
         """
-        bits_a, scale_a = self._operand(a, b, out)
-        bits_b, scale_b = self._operand(b, a, out)
-        room = self.scales[:, self.index[out]] + self._accumulator_bits(bits_a, bits_b, True) - self._bits_of(out)
+        bits_a, scale_a = self._factor(a, b, out, Column.SHIFT_A, row)
+        bits_b, scale_b = self._factor(b, a, out, Column.SHIFT_B, row)
+        room = self.scales[:, self.index[out]] + self._accumulator_bits(bits_a, bits_b, out, True) - self._bits_of(out)
         excess = np.maximum(scale_a + scale_b - room, 0)
         for operand in (b, a):
             if operand.variable in self.read_once:
@@ -216,18 +219,42 @@ class _ShiftryBatch:
                 return
         self._set(row, Column.SHIFT_TERM, np.minimum(excess, MAX_SHIFT))
 
-    def _accumulator_bits(self, bits_a: IntArray, bits_b: IntArray, summed: bool) -> IntArray:
-        double = 2 * np.maximum(bits_a, bits_b)
+    def _digits(self, operand: ir.View) -> IntArray:
+        """Bits that the integers of a variable do take: fewer than its own where its effective scale is below the one asked for."""
+        column = self.index[operand.variable]
+        lowered = np.maximum(self.wanted[:, column] - self.scales[:, column], 0)
+        return np.asarray(np.maximum(self.bits[:, column] - lowered, 1))
+
+    def _room_above(self, operand: ir.Operand, bits: IntArray) -> IntArray:
+        """The highest scale at which an operand surely fits so many bits."""
+        if isinstance(operand, ir.Literal):
+            return self._literal_scale(operand.value, bits)
+        return self.scales[:, self.index[operand.variable]] + bits - self._digits(operand)
+
+    def _factor(
+        self, operand: ir.Operand, other: ir.Operand, out: str, shift: Column, row: int
+    ) -> tuple[IntArray, IntArray]:
+        """(bits, scale) of what of an operand is multiplied. A product has 32 bits, so an operand of 32 keeps as many of its own, the
+        upper ones, as the other one leaves, at least 16."""
+        bits, scale = self._operand(operand, other, out)
+        others, _ = self._operand(other, operand, out)
+        digits = self._digits(operand) if isinstance(operand, ir.View) else bits
+        lost = np.where(bits > 16, np.maximum(digits + np.minimum(others, 16) - 32, 0), 0)
+        self._set(row, shift, lost)
+        return bits - lost, scale - lost
+
+    def _accumulator_bits(self, bits_a: IntArray, bits_b: IntArray, out: str, summed: bool) -> IntArray:
+        double: IntArray = np.minimum(np.maximum(2 * np.maximum(bits_a, bits_b), self._bits_of(out)), 32)
         if summed and self.rules.accumulator is Accumulator.NARROW:
             return np.full_like(double, 16)
         return np.maximum(double, 32) if self.rules.accumulator is Accumulator.WIDE else double
 
     def _product(self, row: int, out: str, a: ir.Operand, b: ir.Operand) -> None:
-        bits_a, scale_a = self._operand(a, b, out)
-        bits_b, scale_b = self._operand(b, a, out)
+        bits_a, scale_a = self._factor(a, b, out, Column.SHIFT_A, row)
+        bits_b, scale_b = self._factor(b, a, out, Column.SHIFT_B, row)
         natural = scale_a + scale_b - self.rows[:, row, Column.SHIFT_TERM]
         summed = isinstance(self.operations[row], ir.MatMul | ir.Conv2D)
-        self._set(row, Column.ACC_BITS, self._accumulator_bits(bits_a, bits_b, summed))
+        self._set(row, Column.ACC_BITS, self._accumulator_bits(bits_a, bits_b, out, summed))
         self._set(row, Column.SHIFT_OUT, natural - self._settle(out, natural))
         for operand, bits, scale, constant in (
             (a, bits_a, scale_a, Column.CONSTANT_A),
@@ -250,7 +277,7 @@ class _ShiftryBatch:
         input_scale = np.zeros_like(scale)
         for width in SHIFTRY_INPUT_SCALE:
             table = shiftry_exponential(width, largest)
-            chosen = bits == width
+            chosen = np.minimum(bits, max(SHIFTRY_INPUT_SCALE)) == width
             natural[chosen] = table.scale
             input_scale[chosen] = table.input_scale
             self.rows[chosen, row, Column.FUNCTION] = self._function_number(table)
@@ -268,7 +295,7 @@ class _ShiftryBatch:
         a, out = operation.a, operation.out.variable
         bits, _ = self._operand(a, a, out)
         self._set(row, Column.SHIFT_A, np.maximum(bits - 1 - (31 - exponent(float(operation.length))) // 2, 0))
-        natural = bits - 2
+        natural = np.minimum(bits, 16) - 2
         self._set(row, Column.SHIFT_B, natural)
         self._set(row, Column.SHIFT_OUT, natural - self._settle(out, natural))
 

@@ -7,13 +7,14 @@ static void sum_margins(const Machine *m, int32_t block)
 {
     const Program *program = m->program;
     if (m->executed != program->contest_step) return;
-    const int16_t *scores = lanes_of(m, program->contest_variable, 0);
+    const Value *scores = lanes_of(m, program->contest_variable, 0);
     const int32_t first = block * LANES;
     const int32_t count = program->sample_count - first < LANES ? program->sample_count - first : LANES;
-    int64_t sum = 0, squares = 0, products = 0;
+    Total sum = 0, squares = 0, products = 0;
     for (int32_t l = 0; l < count; l++) {
         const int32_t leader = program->leaders[first + l], rival = program->rivals[first + l];
-        const int64_t margin = (leader < 0 ? 0 : scores[leader * LANES + l]) - (rival < 0 ? 0 : scores[rival * LANES + l]);
+        const Total ahead = leader < 0 ? 0 : scores[leader * LANES + l], behind = rival < 0 ? 0 : scores[rival * LANES + l];
+        const Total margin = ahead - behind;
         sum += margin;
         squares += margin * margin;
         products += margin * program->float_margins[first + l];

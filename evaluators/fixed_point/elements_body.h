@@ -1,4 +1,4 @@
-/* Operators that go element by element, over windows or over rows; kernel_body.h includes it once for each rounding. */
+/* Sums, products and choices of elements, tables and windows, in vectors of 16-bit lanes; kernel_body.h includes it once for each rounding. */
 
 /* Add, Subtract, Multiply, Select, whose operands fit 16 bits: in 16 bits where that changes nothing, else in 32. */
 static inline __attribute__((always_inline)) void NAME(combine)(const Machine *m, const Step *s, const int32_t *row, int opcode)
@@ -148,51 +148,10 @@ static void NAME(binary)(const Machine *m, const Step *s, const int32_t *row)
     }
 }
 
-static void NAME(pointwise)(const Machine *m, const Step *s, const int32_t *row)
-{
-    int32_t a[LANES] __attribute__((aligned(64)));
-    const int32_t constant_a = row[CONSTANT_A], constant_b = row[CONSTANT_B];
-    const int shift = row[SHIFT_B], acc_bits = row[ACC_BITS];
-    (void)constant_a, (void)shift; /* not every set of operators needs both */
-    for (int32_t e = 0; e < s->n; e++) {
-        NAME(load)(m, &s->a, e, 0, 0, a);
-        switch (s->opcode) {
-#define CASE(name, value) \
-        case OP_##name: \
-            for (int l = 0; l < LANES; l++) { \
-                const int32_t v = a[l]; \
-                a[l] = value; \
-            } \
-            break;
-            POINTWISE(CASE)
-#undef CASE
-        }
-        NAME(store)(a, row[SHIFT_OUT], row[BITS], result_lanes(m, s, e));
-    }
-}
-
-static void NAME(sign)(const Machine *m, const Step *s)
-{
-    int32_t a[LANES] __attribute__((aligned(64)));
-    for (int32_t e = 0; e < s->n; e++) {
-        NAME(load)(m, &s->a, e, 0, 0, a);
-        int16_t *to = result_lanes(m, s, e);
-        for (int l = 0; l < LANES; l++) to[l] = a[l] > 0;
-    }
-}
-
-static void NAME(fill)(const Machine *m, const Step *s, const int32_t *row)
-{
-    const int16_t value = (int16_t)wrap(NAME(scale)(row[CONSTANT_A], row[SHIFT_OUT]), row[BITS]);
-    for (int32_t e = 0; e < s->n; e++) {
-        int16_t *to = result_lanes(m, s, e);
-        for (int l = 0; l < LANES; l++) to[l] = value;
-    }
-}
-
 /* A function of one integer: the table holds its results, scaled and wrapped. */
-static void NAME(table)(const Machine *m, const Step *s)
+static void NAME(table)(const Machine *m, const Step *s, const int32_t *row)
 {
+    (void)row; /* the table has its shifts */
     const Table *table = m->tables[s->row];
     for (int32_t e = 0; e < s->n; e++) {
         int16_t *to = result_lanes(m, s, e);
@@ -228,43 +187,5 @@ static void NAME(maxpool)(const Machine *m, const Step *s, const int32_t *row)
         Ints wide[2 * VECTORS];
         EACH_HALF(k) wide[k] = widen(best[k / 2], k % 2);
         NAME(store_wide)(wide, shift, 0, 32 - row[BITS], to);
-    }
-}
-
-static void NAME(normalise)(const Machine *m, const Step *s, const int32_t *row)
-{
-    int32_t value[LANES] __attribute__((aligned(64)));
-    int64_t squares[LANES];
-    int32_t norm[LANES];
-    for (int32_t first = 0; first < s->n; first += s->window) {
-        for (int l = 0; l < LANES; l++) squares[l] = 0;
-        for (int32_t k = 0; k < s->window; k++) {
-            NAME(load)(m, &s->a, first + k, row[SHIFT_A], 0, value);
-            for (int l = 0; l < LANES; l++) squares[l] += (int64_t)value[l] * value[l];
-        }
-        for (int l = 0; l < LANES; l++) norm[l] = (int32_t)sqrt((double)squares[l]);
-        for (int32_t k = 0; k < s->window; k++) {
-            NAME(load)(m, &s->a, first + k, row[SHIFT_A], 0, value);
-            for (int l = 0; l < LANES; l++) {
-                const int64_t up = (int64_t)value[l] * ((int64_t)1 << row[SHIFT_B]);
-                value[l] = norm[l] > 0 ? (int32_t)(up / norm[l]) : 0;
-            }
-            NAME(store)(value, row[SHIFT_OUT], row[BITS], result_lanes(m, s, first + k));
-        }
-    }
-}
-
-static void NAME(argmax)(const Machine *m, const Step *s)
-{
-    int32_t best[LANES] __attribute__((aligned(64))), next[LANES] __attribute__((aligned(64)));
-    int16_t *to = result_lanes(m, s, 0);
-    NAME(load)(m, &s->a, 0, 0, 0, best);
-    for (int l = 0; l < LANES; l++) to[l] = 0;
-    for (int32_t e = 1; e < s->n; e++) {
-        NAME(load)(m, &s->a, e, 0, 0, next);
-        for (int l = 0; l < LANES; l++) {
-            to[l] = next[l] > best[l] ? (int16_t)e : to[l];
-            best[l] = next[l] > best[l] ? next[l] : best[l];
-        }
     }
 }

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from kilotune.codegen import ir
 from kilotune.codegen.arrays import Int32Array
@@ -35,7 +36,7 @@ StoredFormat = tuple[int, int]
 ParameterFormat = tuple[int, int, ParameterEncoding | None]
 """Bitwidth, scale and encoding."""
 
-(_Table,) = structures(Path(__file__).with_name("lookup.h"), "Table")
+(_Table,) = structures(Path(__file__).with_name("kernel.c"), "Table")
 
 
 class TableKey(NamedTuple):
@@ -57,10 +58,16 @@ class Weights:
 
 
 class FormattedData:
-    """Addresses of a program's data in formats. Arrays live as long as this object, features as long as they are in use."""
+    """Addresses of a program's data in formats. Arrays live as long as this object, features as long as they are in use.
 
-    def __init__(self, parameters: Mapping[str, np.ndarray], features: np.ndarray) -> None:
+    `value`: what the kernel has for an element of a variable, int16 or int32.
+    """
+
+    def __init__(
+        self, parameters: Mapping[str, np.ndarray], features: np.ndarray, value: npt.DTypeLike = np.int16
+    ) -> None:
         self._parameters, self._features = parameters, features
+        self._value = np.dtype(value)
         self._weights: list[Weights] = []
         self._packs_of: dict[str, list[int]] = {}  # numbers of packed weights, by their variable
         self._known_weights: dict[tuple[str, tuple[int, ...], bytes], int] = {}
@@ -102,26 +109,31 @@ class FormattedData:
         """Addresses of a parameter in a format: its elements, then its packed weights in the order of `packs_of`."""
         key = (variable, kind)
         if key not in self._parameter_addresses:
-            values = stored_integers(self._parameters[variable], *kind).astype(np.int16).reshape(-1)
+            values = stored_integers(self._parameters[variable], *kind).astype(self._value).reshape(-1)
             packs = [packed(values, self._weights[number].elements) for number in self.packs_of(variable)]
             self._parameter_addresses[key] = tuple(self._address(array) for array in (values, *packs))
         return self._parameter_addresses[key]
 
     def make_room(self, needed: set[StoredFormat]) -> None:
         """Forget features in formats that are not needed now, where all together would be too many."""
-        if len(self._inputs.keys() | needed) * self._features.size * 2 > MOST_INPUT_BYTES:
+        if len(self._inputs.keys() | needed) * self._features.size * self._value.itemsize > MOST_INPUT_BYTES:
             for kind in self._inputs.keys() - needed:
                 del self._inputs[kind], self._input_addresses[kind]
 
     def input(self, kind: StoredFormat) -> int:
         """The address of the features as blocks [blocks][features][LANES]; the last block is filled up with zeros."""
         if kind not in self._inputs:
-            self._inputs[kind] = _laid_out(self._features, *kind)
+            self._inputs[kind] = _laid_out(self._features, *kind, self._value)
             self._input_addresses[kind] = int(self._inputs[kind].ctypes.data)
         return self._input_addresses[kind]
 
     def table(self, operation: ir.TableFunction, key: TableKey, function: Exponential, rounding: Rounding) -> int:
-        """The address of a table: the function for every argument that its operand can hold, scaled and wrapped."""
+        """The address of a table: the function for every argument that its operand can hold, scaled and wrapped.
+
+        Of wide values for every argument of 16 bits that is scaled already: see `knows_beyond_16_bits`.
+        """
+        if self._value.itemsize > 2:
+            key = key._replace(shift_a=0, argument_bits=16)
         known = (type(operation), id(function), rounding, key.shift_a, key.shift_out, key.bits, key.argument_bits)
         if key.argument_bits > 8:
             known = (*known[:-1], 16)
@@ -134,7 +146,7 @@ class FormattedData:
         short = key.argument_bits <= 8
         arguments = np.arange(1 << (8 if short else 16)).astype(np.int8 if short else np.int16).astype(np.int64)
         results = evaluate_function(operation, scale_down(arguments, key.shift_a, rounding), function, rounding)
-        entries = wrap(scale_down(results, key.shift_out, rounding), key.bits).astype(np.int16)
+        entries = wrap(scale_down(results, key.shift_out, rounding), key.bits).astype(self._value)
         if short:
             halves = [(entries & 0xFF).astype(np.uint8), (entries >> 8 & 0xFF).astype(np.uint8)]
             entries = np.concatenate([entries, *(half.view(np.int16) for half in halves)])
@@ -145,6 +157,12 @@ class FormattedData:
     def _address(self, array: np.ndarray) -> int:
         self._kept.append(array)
         return int(array.ctypes.data)
+
+
+def knows_beyond_16_bits(function: Exponential) -> bool:
+    """Whether all arguments beyond 16 bits have the results of the nearest one of 16 bits: there the table is at its ends."""
+    ends = function.reference, function.reference + function.sign * function.limit
+    return all(-(1 << 15) <= end < 1 << 15 for end in ends)
 
 
 def packed(values: np.ndarray, elements: Int32Array) -> np.ndarray:
@@ -160,21 +178,21 @@ def packed(values: np.ndarray, elements: Int32Array) -> np.ndarray:
     return np.ascontiguousarray(words).view(np.int32)
 
 
-def _laid_out(features: np.ndarray, bits: int, scale: int) -> np.ndarray:
+def _laid_out(features: np.ndarray, bits: int, scale: int, value: npt.DTypeLike) -> np.ndarray:
     """Features in a format, in blocks. Some samples after the other: whole arrays of float64 would take many times as much."""
     samples, count = features.shape
-    blocks = _aligned_zeros((-(-samples // LANES), count, LANES))
+    blocks = _aligned_zeros((-(-samples // LANES), count, LANES), value)
     step = max(1, QUANTISED_TOGETHER // max(1, count * LANES)) * LANES
     for start in range(0, samples, step):
-        values = quantise(features[start : start + step], bits, scale).astype(np.int16)
+        values = quantise(features[start : start + step], bits, scale).astype(value)
         padded = np.pad(values, ((0, -values.shape[0] % LANES), (0, 0))).reshape(-1, LANES, count)
         blocks[start // LANES : start // LANES + len(padded)] = padded.transpose(0, 2, 1)
     return blocks
 
 
-def _aligned_zeros(shape: tuple[int, ...]) -> np.ndarray:
-    """Zeros of int16 that start at an address which the widest vectors can be loaded from."""
-    size = math.prod(shape)
-    room = np.zeros(size + VECTOR_BYTES // 2, dtype=np.int16)
-    start = -room.ctypes.data % VECTOR_BYTES // 2
+def _aligned_zeros(shape: tuple[int, ...], value: npt.DTypeLike) -> np.ndarray:
+    """Zeros that start at an address which the widest vectors can be loaded from."""
+    size, item = math.prod(shape), np.dtype(value).itemsize
+    room = np.zeros(size + VECTOR_BYTES // item, dtype=value)
+    start = -room.ctypes.data % VECTOR_BYTES // item
     return room[start : start + size].reshape(shape)

@@ -2,7 +2,8 @@
  *
  * A block of LANES samples runs the whole program before the next block starts, so that its values stay in the first levels of
  * cache. Loops of a program are loops here: steps are stored once, and element numbers move with the loops' indices. Values are int16 (programs of 8 and 16 bits); sums are int32 modulo 2**32, which
- * equals a narrower accumulator once it is wrapped, because nothing is shifted before the end of a linear sum.
+ * equals a narrower accumulator once it is wrapped, because nothing is shifted before the end of a linear sum. wide_kernel.c is the same
+ * for programs that have 32 bits somewhere.
  * The semantics are those of codegen/fixed/table.py; evaluators/fixed_point/reference.py is the definition.
  */
 #include <stdint.h>
@@ -10,19 +11,39 @@
 #include <string.h>
 #include <math.h>
 
-#include "vectors.h"
-
 #define LANES 64
+
+#ifdef WIDE_VALUES
+typedef int32_t Value;
+typedef int64_t Number;   /* what is computed with */
+typedef __int128 Total;   /* of the margins of all samples */
+#define VECTOR_UNIT "32 bits, as the compiler has it"
+#else
+typedef int16_t Value;
+typedef int32_t Number;
+typedef int64_t Total;
+#include "vectors.h"
 #define VECTORS (LANES / VECTOR_LANES)
 
 /* Loops over an element's samples: one turn a Shorts, or one an Ints. */
 #define EACH_VECTOR(v) _Pragma("GCC unroll 8") for (int v = 0; v < VECTORS; v++)
 #define EACH_HALF(v) _Pragma("GCC unroll 16") for (int v = 0; v < 2 * VECTORS; v++)
+#endif
 
 /* The columns of a row, in the order of codegen/fixed/table.py. */
 enum { BITS, ACC_BITS, SHIFT_A, SHIFT_B, SHIFT_TERM, SHIFT_OUT, HALVINGS, CONSTANT_A, CONSTANT_B, FUNCTION, COLUMNS };
 
+/* A table of a function: the results for every argument of 16 bits, in the order of its unsigned value; or where arguments are
+ * short for every one of 8 bits, after which the low bytes of the 256 results follow, and the high ones. Of wide values for every
+ * argument of 16 bits after SHIFT_A: all that are beyond have the results of the ends. */
+typedef struct {
+    const Value *entries;
+    int32_t short_arguments, short_results; /* of 8 bits */
+} Table;
+
+#ifndef WIDE_VALUES
 #include "lookup.h"
+#endif
 #include "pointwise.h"
 
 /* What executes operations, by the names of their classes; pointwise operators come on top. */
@@ -87,38 +108,38 @@ typedef struct {
     int32_t first_block, end_block;
     const int32_t *order, *starts;
     const int32_t *rows;               /* [count][row_count][COLUMNS] */
-    const int16_t *const *statics;     /* [count][variable_count], NULL but for parameters */
+    const Value *const *statics;       /* [count][variable_count], NULL but for parameters */
     const int32_t *const *packs;       /* [count][pack_count], weights of a Dot as products_body.h wants them */
     const Table *const *tables;        /* [count][row_count], NULL where the operation is no Table */
-    const int16_t *const *inputs;      /* [count], each [block_count][input_elements][LANES] */
-    int16_t *outputs;                  /* [count][sample_count][result_size] */
-    int64_t *margin_sums;              /* [count][3], to which the sums of contest.h are added */
+    const Value *const *inputs;        /* [count], each [block_count][input_elements][LANES] */
+    Value *outputs;                    /* [count][sample_count][result_size] */
+    Total *margin_sums;                /* [count][3], to which the sums of contest.h are added */
 } Batch;
 
 /* What a candidate runs on. */
 typedef struct {
     const Program *program;
     const int32_t *rows;               /* [row_count][COLUMNS] */
-    const int16_t *const *statics;     /* [variable_count] */
+    const Value *const *statics;       /* [variable_count] */
     const int32_t *const *packs;       /* [pack_count] */
     const Table *const *tables;        /* [row_count] */
-    int16_t **bases;                   /* [variable_count], the first element's samples; NULL for parameters */
-    int32_t *terms;                    /* [scratch_terms][LANES] */
-    int16_t *zeros;                    /* LANES zeros */
-    int64_t *margin_sums;              /* [3] */
+    Value **bases;                     /* [variable_count], the first element's samples; NULL for parameters */
+    Number *terms;                     /* [scratch_terms][LANES] */
+    Value *zeros;                      /* LANES zeros */
+    Total *margin_sums;                /* [3] */
     int32_t *indices;                  /* of the loops that run, outermost first */
     int64_t executed;                  /* steps of the candidate on this block */
 } Machine;
 
-static inline int32_t wrap(int32_t v, int bits)
+static inline Number wrap(Number v, int bits)
 {
-    const int spare = 32 - bits;
-    return (int32_t)((uint32_t)v << spare) >> spare;
+    const int spare = 8 * (int)sizeof v - bits;
+    return (v << spare) >> spare; /* with -fwrapv */
 }
 
-static inline int32_t clip(int32_t v, int32_t limit)
+static inline Number clip(Number v, Number limit)
 {
-    const int32_t low = v > 0 ? v : 0;
+    const Number low = v > 0 ? v : 0;
     return low < limit ? low : limit;
 }
 
@@ -128,7 +149,7 @@ static inline int fits_shorts(const Operand *o, int shift, int32_t constant)
     return o->place == LITERAL ? constant == (int16_t)constant : shift >= 0 && shift <= 15;
 }
 
-static inline int16_t *lanes_of(const Machine *m, int32_t variable, int64_t element)
+static inline Value *lanes_of(const Machine *m, int32_t variable, int64_t element)
 {
     return m->bases[variable] + element * LANES;
 }
@@ -141,7 +162,7 @@ static inline int64_t element_at(const Operand *o, int64_t index)
 }
 
 /* The samples of an element that a step writes. */
-static inline int16_t *result_lanes(const Machine *m, const Step *s, int64_t index)
+static inline Value *result_lanes(const Machine *m, const Step *s, int64_t index)
 {
     return lanes_of(m, s->out_variable, s->out[index] + s->out_moved);
 }
@@ -165,12 +186,12 @@ static inline Step moved_step(const Machine *m, const Step *s, int32_t loops)
 #include "contest.h"
 
 /* Division by a power of two, once for each rounding; a negative shift multiplies modulo 2**32. */
-static inline int32_t down_toward_zero(int32_t v, int n)
+static inline Number down_toward_zero(Number v, int n)
 {
-    return (v + ((v >> 31) & (int32_t)((1u << n) - 1u))) >> n;
+    return (v + ((v >> (8 * sizeof v - 1)) & (Number)((1u << n) - 1u))) >> n;
 }
-static inline int32_t down_floor(int32_t v, int n) { return v >> n; }
-static inline int32_t down_nearest(int32_t v, int n) { return n ? (v >> n) + ((v >> (n - 1)) & 1) : v; }
+static inline Number down_floor(Number v, int n) { return v >> n; }
+static inline Number down_nearest(Number v, int n) { return n ? (v >> n) + ((v >> (n - 1)) & 1) : v; }
 
 #define NAME(stem) stem##_toward_zero
 #define DOWN down_toward_zero
@@ -209,13 +230,13 @@ static int32_t samples_in(const Program *program, int32_t block)
     return left < LANES ? left : LANES;
 }
 
-static void write_outputs(const Machine *m, int32_t block, int16_t *to)
+static void write_outputs(const Machine *m, int32_t block, Value *to)
 {
     const Program *program = m->program;
     const int32_t count = samples_in(program, block);
     to += (int64_t)block * LANES * program->result_size;
     for (int32_t k = 0; k < program->result_size; k++) {
-        const int16_t *from = lanes_of(m, program->result_variable, program->result[k]);
+        const Value *from = lanes_of(m, program->result_variable, program->result[k]);
         for (int32_t l = 0; l < count; l++) to[l * program->result_size + k] = from[l];
     }
 }
@@ -232,7 +253,7 @@ static void run_block(Machine *m, const Batch *batch, int32_t block)
         m->tables = batch->tables + i * program->row_count;
         m->margin_sums = batch->margin_sums + i * 3;
         if (program->input_variable >= 0) /* nothing writes to an input */
-            m->bases[program->input_variable] = (int16_t *)batch->inputs[i] + block * program->input_elements * LANES;
+            m->bases[program->input_variable] = (Value *)batch->inputs[i] + block * program->input_elements * LANES;
         run_steps(m, block, batch->starts[k]);
         write_outputs(m, block, batch->outputs + i * program->sample_count * program->result_size);
     }
@@ -242,16 +263,16 @@ static void run_block(Machine *m, const Batch *batch, int32_t block)
 int kilotune_run(const Program *program, const Batch *batch)
 {
     Machine m = {.program = program};
-    const size_t storage_bytes = (size_t)(program->storage_elements + 1) * LANES * sizeof(int16_t);
-    int16_t *storage = aligned_alloc(64, storage_bytes);
-    m.terms = aligned_alloc(64, (size_t)(program->scratch_terms + 2) * LANES * sizeof(int32_t));
-    m.zeros = aligned_alloc(64, LANES * sizeof(int16_t));
+    const size_t storage_bytes = (size_t)(program->storage_elements + 1) * LANES * sizeof(Value);
+    Value *storage = aligned_alloc(64, storage_bytes);
+    m.terms = aligned_alloc(64, (size_t)(program->scratch_terms + 2) * LANES * sizeof(Number));
+    m.zeros = aligned_alloc(64, LANES * sizeof(Value));
     m.bases = calloc((size_t)program->variable_count + 1, sizeof *m.bases);
     m.indices = calloc((size_t)program->most_loops + 1, sizeof *m.indices);
     const int failed = !storage || !m.terms || !m.zeros || !m.bases || !m.indices;
     if (!failed) {
         memset(storage, 0, storage_bytes);
-        memset(m.zeros, 0, LANES * sizeof(int16_t));
+        memset(m.zeros, 0, LANES * sizeof(Value));
         for (int32_t v = 0; v < program->variable_count; v++)
             if (program->variable_offsets[v] >= 0) m.bases[v] = storage + program->variable_offsets[v] * LANES;
         for (int32_t block = batch->first_block; block < batch->end_block && !*program->stop; block++) run_block(&m, batch, block);

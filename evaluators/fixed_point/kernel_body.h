@@ -1,8 +1,15 @@
 /* The part of the kernel that depends on the rounding; kernel.c includes it once for each. */
 
+#ifdef WIDE_VALUES
+#include "wide_lanes_body.h"
+#include "lane_by_lane_body.h"
+#include "wide_body.h"
+#else
 #include "lanes_body.h"
+#include "lane_by_lane_body.h"
 #include "elements_body.h"
 #include "products_body.h"
+#endif
 
 static void NAME(step)(Machine *m, int32_t block, const Step *s)
 {
@@ -11,12 +18,9 @@ static void NAME(step)(Machine *m, int32_t block, const Step *s)
     case OP_Fill: NAME(fill)(m, s, row); break;
     case OP_Add: case OP_Subtract: case OP_Multiply: NAME(binary)(m, s, row); break;
     case OP_Select: NAME(binary)(m, s, row); sum_margins(m, block); break;
-    case OP_Dot:
-        if (NAME(is_packed)(s, row)) NAME(dot_packed)(m, s, row);
-        else NAME(dot_general)(m, s, row);
-        break;
+    case OP_Dot: NAME(dot)(m, s, row); break;
     case OP_MaxPool: NAME(maxpool)(m, s, row); break;
-    case OP_Table: NAME(table)(m, s); break;
+    case OP_Table: NAME(table)(m, s, row); break;
     case OP_NormaliseL2: NAME(normalise)(m, s, row); break;
     case OP_ArgMax: NAME(argmax)(m, s); sum_margins(m, block); break;
     case OP_Sign: NAME(sign)(m, s); sum_margins(m, block); break;

@@ -1,12 +1,5 @@
 /* Tables of a function of 8-bit arguments, looked up in registers where the processor has shuffles for it. */
 
-/* A table of a function: the results for every argument of 16 bits, in the order of its unsigned value; or where arguments are
- * short for every one of 8 bits, after which the low bytes of the 256 results follow, and the high ones. */
-typedef struct {
-    const int16_t *entries;
-    int32_t short_arguments, short_results; /* of 8 bits */
-} Table;
-
 #define ENTRIES 256
 
 static inline void look_up_one_by_one(const Table *table, const int16_t *from, int16_t *to)

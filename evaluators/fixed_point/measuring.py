@@ -188,7 +188,7 @@ class FixedPointEvaluator:
         left = [i for i in range(len(batch)) if i not in out]
         measured: dict[int, Metrics] = {}
         if left:
-            sums = [MarginSums(*one) for one in running.margin_sums[left].tolist()]
+            sums = running.margin_sums(left)
             quality = self._label_quality(running.outputs[left], sums, [scales[i] for i in left])
             columns = self._with_derived(quality | {name: column[left] for name, column in costs.items()})
             measured = dict(zip(left, _by_candidate(columns), strict=True))

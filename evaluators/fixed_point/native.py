@@ -37,6 +37,7 @@ from kilotune.evaluators.fixed_point.formatted import (
     ParameterFormat,
     StoredFormat,
     TableKey,
+    knows_beyond_16_bits,
 )
 from kilotune.evaluators.fixed_point.kernel import BatchKernel
 from kilotune.evaluators.fixed_point.margins import Contest, MarginSums
@@ -78,11 +79,11 @@ class NativeProgram:
         scored = contest is None or contest.variable in self._dynamic
         self._runs = stored and scored and find_hazard(steps) is None
         self._kept: list[np.ndarray] = []  # what the C structures point to
-        self._data = FormattedData(parameters, features)
+        self._data = FormattedData(parameters, features, kernel.value)
         self._operations = tuple(ir.operations(program.body))
         self._tabled = [(row, o) for row, o in enumerate(self._operations) if isinstance(o, ir.TableFunction)]
         self._c_steps = CompiledSteps(kernel, steps, self._numbers, self._dynamic, self._data)
-        offsets, elements, shared = block_storage(program)
+        offsets, elements, shared = block_storage(program, kernel.most_bits // 8)
         self._c_program = self._describe(offsets, elements)
         parts = resumable_steps(program, steps, self._c_steps.part_of(None if contest is None else contest.step))
         work = np.cumsum([0, *self._c_steps.work_of_parts])
@@ -95,8 +96,10 @@ class NativeProgram:
         self._readers = self._readers_of_data()
 
     def supports(self, batch: FixedBatch) -> bool:
-        """Whether the kernel has the widths of the batch (8 and 16 bits), and its order of reads and writes is right."""
-        return self._runs and bool((batch.bits <= 16).all())
+        """Whether the kernel has the widths of the batch, and its order of reads and writes is right."""
+        fits = bool((batch.bits <= self._kernel.most_bits).all())
+        tabled = self._kernel.most_bits == 16 or all(map(knows_beyond_16_bits, batch.functions))
+        return self._runs and fits and tabled
 
     def run(self, batch: FixedBatch) -> IntArray:
         """Outputs [candidates, samples, elements of the result], as `run_reference`."""
@@ -106,15 +109,16 @@ class NativeProgram:
         """Outputs, and a contest's sums of each candidate, as `run_reference_contest`; zeros without a contest."""
         running = self.prepare(batch)
         running.go_on(range(len(batch)), running.blocks)
-        return running.outputs.astype(np.int64), [MarginSums(*sums) for sums in running.margin_sums.tolist()]
+        return running.outputs.astype(np.int64), running.margin_sums(range(len(batch)))
 
     def prepare(self, batch: FixedBatch) -> RunningBatch:
         """The batch before its first sample."""
         statics, packs, inputs = self._addresses(batch)
         order, starts = self._shared(batch, statics, inputs)
         count, samples = len(batch), self._features.shape[0]
-        outputs = np.empty((count, samples, self._program.result.size), dtype=np.int16)
-        margin_sums = np.zeros((count, len(MarginSums._fields)), dtype=np.int64)
+        outputs = np.empty((count, samples, self._program.result.size), dtype=self._kernel.value)
+        words = 1 if self._kernel.most_bits == 16 else 2
+        margin_sums = np.zeros((count, len(MarginSums._fields), words), dtype=np.int64)
         arrays: dict[str, np.ndarray] = {"rows": batch.rows, "statics": statics, "packs": packs, "inputs": inputs}
         arrays |= {"tables": self._tables(batch), "outputs": outputs, "margin_sums": margin_sums}
         c_batch = _Batch(**{name: array.ctypes.data for name, array in arrays.items()})
@@ -257,7 +261,7 @@ class NativeProgram:
 class RunningBatch:
     """Candidates on their way through the samples: they need not all go to the end.
 
-    `outputs` [candidates, samples, elements of the result], `margin_sums` [candidates, 3]: of the samples that a candidate has met.
+    `outputs` [candidates, samples, elements of the result], and `margin_sums`: of the samples that a candidate has met.
     """
 
     def __init__(
@@ -275,12 +279,15 @@ class RunningBatch:
         self._next_block = 0
 
     @property
-    def outputs(self) -> npt.NDArray[np.int16]:
+    def outputs(self) -> npt.NDArray[np.signedinteger]:
         return self._arrays["outputs"]
 
-    @property
-    def margin_sums(self) -> IntArray:
-        return self._arrays["margin_sums"]
+    def margin_sums(self, candidates: Sequence[int]) -> list[MarginSums]:
+        """A contest's sums of some candidates."""
+        sums = self._arrays["margin_sums"][list(candidates)]
+        if sums.shape[2] == 1:
+            return [MarginSums(*one) for one in sums[:, :, 0].tolist()]
+        return [MarginSums(*(low + (high << 64) for low, high in one)) for one in _unsigned_low(sums)]
 
     def go_on(self, candidates: Collection[int], end_block: int) -> None:
         """Run some candidates up to a block. Who has been left out once must stay out. MemoryError."""
@@ -291,6 +298,11 @@ class RunningBatch:
         c_batch.order, c_batch.starts = (array.ctypes.data for array in chosen)
         self._program.run_blocks(c_batch, self._rounding)
         self._next_block = end_block
+
+
+def _unsigned_low(sums: IntArray) -> list[list[tuple[int, int]]]:
+    """Low and high words of integers of 128 bits [candidates, sums, 2]."""
+    return [[(low % (1 << 64), high) for low, high in one] for one in sums.tolist()]
 
 
 def native_tail_sums(kernel: BatchKernel, margins: Int32Array, errors: Sequence[MarginErrors]) -> list[int]:
@@ -329,14 +341,14 @@ def native_least_tail_sums(kernel: BatchKernel, margins: Int32Array, spreads: Se
     return sums.tolist()
 
 
-def block_storage(program: ir.Program) -> tuple[IntArray, int, bool]:
+def block_storage(program: ir.Program, element_bytes: int = 2) -> tuple[IntArray, int, bool]:
     """Where the temporaries of a block of samples lie: the place of the first element by variable (-1 for those that are none), the
     elements of all, and whether temporaries share places. They do, where they are not live together, if they would take more than
     MOST_STORAGE_BYTES otherwise."""
     sizes = {v.name: v.size for v in program.variables if v.role is ir.Role.TEMPORARY}
     starts = dict(zip(sizes, itertools.accumulate(sizes.values(), initial=0), strict=False))
     total = sum(sizes.values())
-    shared = total * LANES * 2 > MOST_STORAGE_BYTES
+    shared = total * LANES * element_bytes > MOST_STORAGE_BYTES
     if shared:
         placed = first_fit({name: Block(sizes[name], live) for name, live in live_ranges(program).items()})
         starts, total = dict.fromkeys(sizes, 0) | dict(placed.offsets), placed.peak_bytes

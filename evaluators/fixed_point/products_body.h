@@ -1,25 +1,5 @@
 /* Dot products: general, scaled, and over packed weights; kernel_body.h includes it once for each rounding. */
 
-/* SeeDot's TreeSum over `count` rows of terms, in place (Algorithm 2). */
-static void NAME(tree_sum)(int32_t *terms, int32_t count, int halvings, int acc_bits)
-{
-    for (int level = 0; count > 1; level++) {
-        const int halve = level < halvings ? 1 : 0;
-        const int32_t pairs = count / 2;
-        for (int32_t k = 0; k < pairs; k++) {
-            const int32_t *x = terms + (int64_t)2 * k * LANES, *y = x + LANES;
-            int32_t *to = terms + (int64_t)k * LANES;
-            for (int l = 0; l < LANES; l++) to[l] = wrap(DOWN(x[l], halve) + DOWN(y[l], halve), acc_bits);
-        }
-        if (count % 2) {
-            const int32_t *last = terms + (int64_t)(count - 1) * LANES;
-            int32_t *to = terms + (int64_t)pairs * LANES;
-            for (int l = 0; l < LANES; l++) to[l] = DOWN(last[l], halve);
-        }
-        count = (count + 1) / 2;
-    }
-}
-
 /* Dot products whose operands fit 16 bits when they are scaled: of two dynamic operands, with shifts or tree sums. */
 static void NAME(dot_scaled)(const Machine *m, const Step *s, const int32_t *row)
 {
@@ -141,4 +121,10 @@ static void NAME(dot_packed)(const Machine *m, const Step *s, const int32_t *row
 static inline int NAME(is_packed)(const Step *s, const int32_t *row)
 {
     return s->pack >= 0 && row[HALVINGS] < 0 && row[SHIFT_A] == 0 && row[SHIFT_B] == 0 && row[SHIFT_TERM] == 0;
+}
+
+static void NAME(dot)(const Machine *m, const Step *s, const int32_t *row)
+{
+    if (NAME(is_packed)(s, row)) NAME(dot_packed)(m, s, row);
+    else NAME(dot_general)(m, s, row);
 }

@@ -93,10 +93,10 @@ class LabelRace:
     ) -> FloatArray:
         if self.contest is None or not met:
             return disagreements.astype(np.float64)
-        sums = running.margin_sums[candidates].tolist()
+        sums = running.margin_sums(candidates)
         units = self.contest.sums_of_first(met)
         spreads = [
-            least_spread(self.contest, units, MarginSums(*one), scales[candidate], met)
+            least_spread(self.contest, units, one, scales[candidate], met)
             for candidate, one in zip(candidates, sums, strict=True)
         ]
         return least_expected_flips(self.least_tails(spreads), disagreements)

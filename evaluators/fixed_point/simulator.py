@@ -12,7 +12,7 @@ from kilotune.codegen.arrays import FloatArray, IntArray
 from kilotune.codegen.fixed.table import FixedBatch
 from kilotune.codegen.looped_steps import LoopedSteps, loop_steps
 from kilotune.evaluators.fixed_point.fidelity import LeastSpread, MarginErrors, least_tail_sums, tail_sums
-from kilotune.evaluators.fixed_point.kernel import load_kernel
+from kilotune.evaluators.fixed_point.kernel import BatchKernel, load_kernel, load_wide_kernel
 from kilotune.evaluators.fixed_point.margins import Contest, MarginSums
 from kilotune.evaluators.fixed_point.native import (
     NativeProgram,
@@ -41,12 +41,12 @@ class Simulator:
     backend: Backend = Backend.AUTO
     contest: Contest | None = None
     _steps: LoopedSteps | None = field(default=None, init=False, repr=False)
-    _native: NativeProgram | None = field(default=None, init=False, repr=False)
+    _native: dict[int, NativeProgram] = field(default_factory=dict, init=False, repr=False)  # by the widest variable
 
     def run(self, batch: FixedBatch) -> IntArray:
         """Outputs [candidates, samples, elements of the result]: labels, or integers at the result's scale."""
-        native = self._native_program()
-        if native is not None and native.supports(batch):
+        native = self._native_program(batch)
+        if native is not None:
             return native.run(batch)
         return run_reference(batch, self.parameters, self.features, self.steps)
 
@@ -54,8 +54,8 @@ class Simulator:
         """Outputs as `run`, and the contest's sums of each candidate. ValueError without a contest."""
         if self.contest is None:
             raise ValueError("margins belong to a contest, and this simulator has none")
-        native = self._native_program()
-        if native is not None and native.supports(batch):
+        native = self._native_program(batch)
+        if native is not None:
             return native.run_contest(batch)
         return run_reference_contest(batch, self.parameters, self.features, self.steps, self.contest)
 
@@ -77,15 +77,14 @@ class Simulator:
 
     def prepare(self, batch: FixedBatch) -> RunningBatch | None:
         """The batch before its first sample, to be run block by block; None where the kernel does not run it."""
-        native = self._native_program()
-        return native.prepare(batch) if native is not None and native.supports(batch) else None
+        native = self._native_program(batch)
+        return None if native is None else native.prepare(batch)
 
     @property
     def description(self) -> str:
         """Which execution runs, for results and reports."""
         kernel = None if self.backend is Backend.NUMPY else load_kernel()
-        # programs of other widths run in NumPy whatever there is
-        return f"C kernel for 8 and 16 bits ({kernel.compiler}, {kernel.vector_unit})" if kernel else "NumPy"
+        return f"C kernel ({kernel.compiler}, {kernel.vector_unit})" if kernel else "NumPy"
 
     def of_contest(self, contest: Contest | None) -> Simulator:
         """A simulator of the same program and data that also sums the margins of `contest`."""
@@ -100,17 +99,23 @@ class Simulator:
             self._steps = loop_steps(self.program)
         return self._steps
 
-    def _native_program(self) -> NativeProgram | None:
+    def _native_program(self, batch: FixedBatch) -> NativeProgram | None:
+        """What runs a batch compiled; None where nothing does."""
         if self.backend is Backend.NUMPY:
             return None
-        if self._native is None:
-            kernel = load_kernel()
-            if kernel is None:
-                if self.backend is Backend.NATIVE:
-                    raise RuntimeError("no working C compiler was found: install gcc or set CC")
-                return None
-            self._native = NativeProgram(kernel, self.program, self.steps, self.parameters, self.features, self.contest)
-        return self._native
+        wide = bool((batch.bits > 16).any())
+        kernel = load_wide_kernel() if wide else load_kernel()
+        if kernel is None:
+            if self.backend is Backend.NATIVE:
+                raise RuntimeError("no working C compiler was found: install gcc or set CC")
+            return None
+        native = self._native.get(kernel.most_bits)
+        if native is None:
+            native = self._native[kernel.most_bits] = self._made(kernel)
+        return native if native.supports(batch) else None
+
+    def _made(self, kernel: BatchKernel) -> NativeProgram:
+        return NativeProgram(kernel, self.program, self.steps, self.parameters, self.features, self.contest)
 
     def __getstate__(self) -> dict[str, object]:
-        return {**self.__dict__, "_steps": None, "_native": None}
+        return {**self.__dict__, "_steps": None, "_native": {}}

@@ -38,6 +38,7 @@ from kilotune.spaces.objectives import LIMITED, asked_for
 from kilotune.spaces.shiftry.formats import (
     DEFAULT_BITS,
     DEMOTED_BITS,
+    WIDE_BITS,
     Offered,
     aligned_parameters,
     offered_formats,
@@ -68,7 +69,8 @@ class ShiftryOptions(FixedPointOptions):
 
     `narrow`: parameters may be stored in fewer than 8 bits; `truer`: weights may be rounded sequentially, with regard to their inputs on
     the training data; `finer`: rows of weights may have scales of their own; `codebook`: parameters may be stored as 4-bit numbers of 16
-    integers in a table; `offsets`: variables of 16 bits may have other scales than the data-driven one. `any_rounding`: how a program
+    integers in a table; `offsets`: variables of 16 bits may have other scales than the data-driven one; `wide`: temporaries, and parameters
+    that are added, may have 32 bits. `any_rounding`: how a program
     divides is decided, too, for the whole program; `rounding` is what comes first.
 
     `front`: names of quantities (`spaces.objectives`) against which the whole curve of precision is asked for, as far as expected
@@ -84,6 +86,7 @@ class ShiftryOptions(FixedPointOptions):
     finer: bool = field(default=False, metadata=absent_as(False))
     codebook: bool = field(default=False, metadata=absent_as(False))
     offsets: bool = field(default=False, metadata=absent_as(False))
+    wide: bool = field(default=False, metadata=absent_as(False))
     any_rounding: bool = field(default=False, metadata=absent_as(False))
     front: tuple[str, ...] = field(default=(), metadata=absent_as(()))
 
@@ -155,6 +158,12 @@ class ShiftryCandidates:
         self.decisions = (*self.format_decisions, *([_rounding_decision(options)] if options.any_rounding else []))
         self._columns = [self._index[d.name] for d in self.format_decisions]
         self._widths = [{option: parse_format(str(option)).bits for option in d.options} for d in self.format_decisions]
+        self._wide_options = {
+            (d.name, option)
+            for d, widths in zip(self.format_decisions, self._widths, strict=True)
+            for option, bits in widths.items()
+            if bits == WIDE_BITS
+        }
         places = itertools.count()
         self._format_places = [(d.name, {option: next(places) for option in d.options}) for d in self.format_decisions]
         self._all_formats, self._encodings = self._listed_formats()
@@ -209,7 +218,10 @@ class ShiftryCandidates:
         rows, storage = self._row_scales.get(variable, {}), self.evaluator.footprint.storage.get(variable)
         many = storage is not None and storage.values > 2 * CODEBOOK_SIZE  # or else a byte each takes no more
         codebook = self.options.codebook and many
-        return Offered(self.options.narrow, variable in self._roundings, rows, codebook, self.options.offsets)
+        role = self.task.program.variable(variable).role
+        summed = role is ir.Role.TEMPORARY or variable in aligned_parameters(self.task.program)
+        wide = self.options.wide and summed
+        return Offered(self.options.narrow, variable in self._roundings, rows, codebook, self.options.offsets, wide)
 
     def papers_formats(self, variable: str) -> list[Option]:
         """The options of a variable that the paper has."""
@@ -266,21 +278,22 @@ class ShiftryCandidates:
     def evaluate(self, batch: Sequence[Assignment]) -> list[Measurement]:
         """Metrics on the training data."""
         measure = self.evaluator.measure
-        return self._by_rounding(batch, lambda programs: [Measurement(metrics) for metrics in measure(programs)])
+        return self._by_kind(batch, lambda programs: [Measurement(metrics) for metrics in measure(programs)])
 
     def costs(self, batch: Sequence[Assignment]) -> list[Metrics]:
         """What is known of candidates without running them on any sample: memory, operations, cycles."""
-        return self._by_rounding(batch, self.evaluator.costs)
+        return self._by_kind(batch, self.evaluator.costs)
 
     def evaluate_against(self, batch: Sequence[Assignment], hurdle: Hurdle) -> list[Measurement]:
         """As `evaluate`; candidates of classifiers that are out by `hurdle` are censored."""
-        return self._by_rounding(batch, lambda programs: self.evaluator.measure_against(programs, hurdle))
+        return self._by_kind(batch, lambda programs: self.evaluator.measure_against(programs, hurdle))
 
-    def _by_rounding(self, batch: Sequence[Assignment], found_of: Callable[[FixedBatch], list[FoundT]]) -> list[FoundT]:
-        """What is found of candidates, in their order, those of one rounding together."""
-        alike: dict[Option | None, list[int]] = {}
+    def _by_kind(self, batch: Sequence[Assignment], found_of: Callable[[FixedBatch], list[FoundT]]) -> list[FoundT]:
+        """What is found of candidates, in their order: those of one rounding together, and those without 32 bits, which run faster."""
+        alike: dict[tuple[Option | None, bool], list[int]] = {}
         for place, assignment in enumerate(batch):
-            alike.setdefault(assignment.get(ROUNDING), []).append(place)
+            wide = self.options.wide and not self._wide_options.isdisjoint(assignment.items())
+            alike.setdefault((assignment.get(ROUNDING), wide), []).append(place)
         found: dict[int, FoundT] = {}
         for places in alike.values():
             found |= zip(places, found_of(self.lower([batch[place] for place in places])), strict=True)

@@ -18,6 +18,9 @@ DEFAULT_BITS = 16
 
 DEMOTED_BITS = 8
 
+WIDE_BITS = 32
+"""What temporaries, and parameters that are added, may have where that is asked for. No sum is wider."""
+
 DEMOTED_OFFSETS = (0, 1, 2)
 """Scales that a demoted variable may take above `scale16 - 8` (Algorithm 13, line 6)."""
 
@@ -103,7 +106,7 @@ class Offered:
     `narrow`: fewer than 8 bits, at the scale that holds the largest value and at higher ones, where what lies beyond is clipped.
     `truer`: 8 bits and fewer also with sequential rounding. `rows`: by width, the scales of its rows, which it may have too.
     `codebook`: codes that stand for integers in a table. `offsets`: 16 bits at scales around the data-driven one, which other variables
-    than parameters may have too.
+    than parameters may have too. `wide`: 32 bits.
     """
 
     narrow: bool = False
@@ -111,6 +114,7 @@ class Offered:
     rows: Mapping[int, RowScales] = field(default_factory=dict)
     codebook: bool = False
     offsets: bool = False
+    wide: bool = False
 
 
 def offered_formats(role: ir.Role, magnitude: float, offered: Offered) -> Sequence[Format]:
@@ -123,6 +127,8 @@ def offered_formats(role: ir.Role, magnitude: float, offered: Offered) -> Sequen
     formats = [Format(DEFAULT_BITS, full), *(Format(DEMOTED_BITS, half + o) for o in DEMOTED_OFFSETS)]
     if offered.offsets:
         formats += [Format(DEFAULT_BITS, full + o) for o in WIDE_OFFSETS]
+    if offered.wide:
+        formats.append(Format(WIDE_BITS, get_scale(magnitude, WIDE_BITS)))
     if role is not ir.Role.PARAMETER:
         return formats
     widths = sorted(LAYOUTS, reverse=True) if offered.narrow else []

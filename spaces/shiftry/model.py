@@ -25,7 +25,7 @@ from kilotune.codegen.placement import shared_bytes
 from kilotune.evaluators.constraint_solver import SolverClock
 from kilotune.search.space import Assignment, ModelAnswer, SolveLimit, Trial
 from kilotune.spaces.shiftry.candidates import ShiftryCandidates
-from kilotune.spaces.shiftry.formats import parse_format
+from kilotune.spaces.shiftry.formats import WIDE_BITS, parse_format
 from kilotune.spaces.shiftry.placement_model import Width, add_placement
 from kilotune.spaces.shiftry.surrogate import Surrogate, fit_surrogate
 
@@ -161,24 +161,40 @@ class _Encoding:
             for d, chosen in zip(space.format_decisions, self._chosen, strict=False)  # what else is decided comes last
         }
         self.wide = {name: self.model.new_bool_var(f"wide {name}") for name in self._bytes_of}
+        offered = {d.name: {parse_format(str(o)).bits for o in d.options} for d in space.format_decisions}
+        self._widest = {
+            name: self.model.new_bool_var(f"widest {name}") for name in self.wide if WIDE_BITS in offered[name]
+        }
+        self._most_bytes = max((max(widths) for widths in offered.values()), default=16) // 8
         for name, expression in self._bytes_of.items():
-            self.model.add(expression == self.wide[name] + 1)
+            self.model.add(expression == self._width_of(name))
+            if name in self._widest:
+                self.model.add_implication(self._widest[name], self.wide[name])
         flash, self._peak = self._flash(space), self._ram(space)
         ram = self._peak
         self.places = False
         self.memory_bytes = cp_model.LinearExpr.sum([flash, ram])
-        most = space.evaluator.footprint.flash_bytes(np.full((1, len(space.task.program.variables)), 16))[0]
+        most = space.evaluator.footprint.flash_bytes(
+            np.full((1, len(space.task.program.variables)), 8 * max(2, self._most_bytes))
+        )[0]
         self.memory_span = int(most) + 10 * 1024 + self._most_ram
         if limited and space.options.flash_limit_bytes is not None:
             self.model.add(flash <= space.options.flash_limit_bytes)
         if limited and space.options.ram_limit_bytes is not None:
             self.model.add(ram <= space.options.ram_limit_bytes)
 
+    def _width_of(self, name: str) -> cp_model.LinearExpr:
+        """Bytes an element of a variable: 1, 2 or 4."""
+        more = [2 * self._widest[name]] if name in self._widest else []
+        return cp_model.LinearExpr.sum([self.wide[name] + 1, *more])
+
     def place(self, space: ShiftryCandidates) -> None:
         """Let RAM be the extent of a placement, whose offsets join the model, rather than a bound on it."""
         interference = space.evaluator.footprint.placer.interference
         widths = {
-            name: Width(self.wide[name] + 1, (1, 2)) if name in self.wide else Width(LABEL_BYTES, (LABEL_BYTES,))
+            name: Width(self._width_of(name), (1, 2, 4) if name in self._widest else (1, 2))
+            if name in self.wide
+            else Width(LABEL_BYTES, (LABEL_BYTES,))
             for name in interference.names
         }
         limit = space.options.ram_limit_bytes if self._limited else None
@@ -250,14 +266,14 @@ class _Encoding:
                 table = shiftry_exponential(bits, largest)
                 variable = used.setdefault(table, self.model.new_bool_var(f"table{len(used)}"))
                 for option, literal in chosen.items():
-                    if parse_format(str(option)).computed_bits == bits:
+                    if min(parse_format(str(option)).computed_bits, max(SHIFTRY_INPUT_SCALE)) == bits:
                         self.model.add_implication(literal, variable)
         return used
 
     def _ram(self, space: ShiftryCandidates) -> cp_model.IntVar:
         interference = space.evaluator.footprint.placer.interference
         sizes = interference.elements
-        self._most_ram = sum(2 * size for size in sizes.values())
+        self._most_ram = sum(max(2, self._most_bytes) * size for size in sizes.values())
         peak = self.model.new_int_var(0, self._most_ram, "ram")
         for instant in interference.instants:
             held = sum(sizes[n] * self._bytes_of.get(n, LABEL_BYTES) for n in sorted(instant.held))
@@ -266,7 +282,7 @@ class _Encoding:
 
     def _shared(self, meeting: Meeting, sizes: Mapping[str, int]) -> cp_model.IntVar:
         """Bytes that a result may have in common with its operand, which depends on both widths."""
-        most = 2 * min(sizes[meeting.result], sizes[meeting.operand])
+        most = max(2, self._most_bytes) * min(sizes[meeting.result], sizes[meeting.operand])
         shared = self.model.new_int_var(0, most, f"shared {meeting.result} {meeting.operand}")
         for result_bytes, result_is in self._widths_of(meeting.result):
             for operand_bytes, operand_is in self._widths_of(meeting.operand):
@@ -277,5 +293,9 @@ class _Encoding:
 
     def _widths_of(self, name: str) -> list[tuple[int, list[cp_model.LiteralT]]]:
         """(bytes an element, literals that say so) of a temporary; labels have one width and nothing to say."""
-        wide = self.wide.get(name)
-        return [(LABEL_BYTES, [])] if wide is None else [(1, [wide.negated()]), (2, [wide])]
+        wide, widest = self.wide.get(name), self._widest.get(name)
+        if wide is None:
+            return [(LABEL_BYTES, [])]
+        if widest is None:
+            return [(1, [wide.negated()]), (2, [wide])]
+        return [(1, [wide.negated()]), (2, [wide, widest.negated()]), (4, [widest])]

@@ -115,15 +115,21 @@ def _read(placer: Placer, bits: Mapping[str, int], solver: cp_model.CpSolver, of
 
 
 def _align(model: cp_model.CpModel, offset: cp_model.IntVar, width: Width, most: int) -> None:
-    """An offset is a multiple of the element's bytes: offset + remainder where the width is still open."""
+    """An offset is a multiple of the element's bytes, 1, 2 or 4: what is left of it has binary digits where the width is still open."""
     greatest = max(width.choices)
-    half = model.new_int_var(0, most // greatest, "")
+    whole = model.new_int_var(0, most // greatest, "")
     if len(width.choices) == 1:
-        model.add(offset == greatest * half)
+        model.add(offset == greatest * whole)
         return
     odd = model.new_bool_var("")
-    model.add(offset == 2 * half + odd)
-    model.add(odd + width.expression <= 2)
+    if greatest == 2:
+        model.add(offset == 2 * whole + odd)
+        model.add(odd + width.expression <= 2)
+        return
+    pair = model.new_bool_var("")
+    model.add(offset == 4 * whole + 2 * pair + odd)
+    model.add(3 * odd + width.expression <= 4)
+    model.add(2 * pair + width.expression <= 4)
 
 
 def _above(

@@ -17,8 +17,7 @@ ROOT = Path(__file__).parents[2]
 SHARED = {
     "evaluators/cm/timing_state.h": ("Problem", "Outcome"),
     "evaluators/fixed_point/first_fit.c": ("Temporaries", "Meeting"),
-    "evaluators/fixed_point/kernel.c": ("Operand", "Step", "Program", "Batch"),
-    "evaluators/fixed_point/lookup.h": ("Table",),
+    "evaluators/fixed_point/kernel.c": ("Operand", "Step", "Table", "Program", "Batch"),
     "spaces/cm/annealing.c": ("Network", "State"),
     "spaces/cm/arrangement.c": ("StageGraph",),
     "spaces/cm/core_sharing.h": ("Rooms",),
@@ -28,7 +27,6 @@ SHARED = {
 }
 COMPILED_IN = {
     "evaluators/cm/timing_state.h": "evaluators/cm/timing.c",
-    "evaluators/fixed_point/lookup.h": "evaluators/fixed_point/kernel.c",
     "spaces/cm/core_sharing.h": "spaces/cm/annealing.c",
     "spaces/reverse_split/programs_state.h": "spaces/reverse_split/programs.c",
     "spaces/reverse_split/signless_state.h": "spaces/reverse_split/signless.c",

@@ -24,6 +24,7 @@ from .small_network import small_network
 TASK = small_network()
 SPACE = ShiftrySpace(TASK, ShiftryOptions(accuracy_drop=5.0))
 NARROW = ShiftrySpace(TASK, ShiftryOptions(accuracy_drop=5.0, narrow=True))
+WIDTHS = {"plain": {}, "narrow": {"narrow": True}, "wide": {"wide": True}}
 
 
 def random_candidates(space: ShiftrySpace, count: int, seed: int) -> list[Assignment]:
@@ -44,10 +45,10 @@ def test_the_hidden_state_and_every_temporary_can_be_demoted() -> None:
 
 @pytest.mark.slow
 @settings(max_examples=40)
-@given(st.integers(0, 10_000), st.integers(0, 12), st.booleans(), st.booleans())
-def test_no_completion_beats_the_bound(seed: int, decided: int, limited: bool, narrow: bool) -> None:
+@given(st.integers(0, 10_000), st.integers(0, 12), st.booleans(), st.sampled_from(sorted(WIDTHS)))
+def test_no_completion_beats_the_bound(seed: int, decided: int, limited: bool, widths: str) -> None:
     options = ShiftryOptions(flash_limit_bytes=150, ram_limit_bytes=30) if limited else ShiftryOptions()
-    options = dataclasses.replace(options, narrow=narrow)
+    options = dataclasses.replace(options, **WIDTHS[widths])
     space = ShiftrySpace(TASK, options)
     candidates = random_candidates(space, 30, seed)
     state = space.start()
@@ -74,17 +75,18 @@ def test_bounds_grow_along_a_path() -> None:
     assert before <= measured.metrics["memory_bytes"]
 
 
-@pytest.mark.parametrize("narrow", [False, True])
+@pytest.mark.parametrize("widths", WIDTHS)
 @pytest.mark.parametrize("seed", range(5))
-def test_the_model_knows_the_memory_of_every_candidate(seed: int, narrow: bool) -> None:
+def test_the_model_knows_the_memory_of_every_candidate(seed: int, widths: str) -> None:
     """Excluding nothing but one candidate's memory: with limits just at, and just below it, the model (dis)allows it."""
-    (candidate,) = random_candidates(NARROW if narrow else SPACE, 1, seed)
-    metrics = (NARROW if narrow else SPACE).evaluate([candidate])[0].metrics
+    drawn = ShiftrySpace(TASK, ShiftryOptions(accuracy_drop=5.0, **WIDTHS[widths]))
+    (candidate,) = random_candidates(drawn, 1, seed)
+    metrics = drawn.evaluate([candidate])[0].metrics
     for slack, allowed in ((0, True), (-1, False)):
         limits = ShiftryOptions(
             flash_limit_bytes=int(metrics["flash_bytes"]) + slack,
             ram_limit_bytes=int(metrics["ram_bytes"]),
-            narrow=narrow,
+            **WIDTHS[widths],
         )
         space = ShiftrySpace(TASK, limits)
         answer = space.model([]).solve(5, [], seed, SolveLimit(5.0))

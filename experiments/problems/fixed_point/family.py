@@ -89,6 +89,11 @@ FAMILY = SpaceFamily(
             help="shiftry: whether variables of 16 bits, too, may have other scales than the data's  [default: no]",
         ),
         click.Option(
+            ["--wide/--no-wide"],
+            default=None,
+            help="shiftry: whether temporaries, and parameters that are added, may have 32 bits, too  [default: no]",
+        ),
+        click.Option(
             ["--fitted/--no-fitted"],
             default=None,
             help="shiftry, strategies refine and front: whether the codes of the weights of what they settle at may be moved, each to the"

@@ -242,7 +242,17 @@ def build_problem(request: TuneRequest) -> ModelProblem:
         decided |= {"permitted_drop": options.seedot_drop, "permitted_loss": options.seedot_loss}
         return ModelProblem(request, bundle, SeeDotSpace(task, SeeDotOptions(**decided)), held_out)
     decided["any_rounding"] = options.rounding == ANY_ROUNDING
-    own = ("accuracy_drop", "permitted_loss", "permitted_flips", "narrow", "truer", "finer", "codebook", "offsets")
+    own = (
+        "accuracy_drop",
+        "permitted_loss",
+        "permitted_flips",
+        "narrow",
+        "truer",
+        "finer",
+        "codebook",
+        "offsets",
+        "wide",
+    )
     decided |= {option: getattr(options, option) for option in own} | {"front": tuple(options.front)}
     formats = ShiftrySpace(task, ShiftryOptions(**decided))
     return ModelProblem(request, bundle, FittedSpace(formats) if options.fitted else formats, held_out)

@@ -313,10 +313,10 @@ def random_models(draw: st.DrawFn, classifies: bool | None = None) -> RandomMode
 
 @st.composite
 def shiftry_batches(draw: st.DrawFn, program: ir.Program, count: int = 3) -> FixedBatch:
-    """`count` candidates with a bitwidth of 8 or 16 and a scale near or far for every variable."""
+    """`count` candidates with a bitwidth of 8 or 16, in about half of the draws also of 32, and a scale near or far for every variable."""
     random = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
     shape = (count, len(program.variables))
-    bits = random.choice([8, 16], shape)
+    bits = random.choice(draw(st.sampled_from([[8, 16], [8, 16, 32]])), shape)
     spread = draw(st.sampled_from([2, 6, 20]))
     scales = bits - 4 + random.integers(-spread, spread + 1, shape)
     largest = {row: float(random.normal(0, 2)) for row, _ in enumerate(ir.operations(program.body))}
@@ -337,8 +337,8 @@ def random_encodings(
     rows_of = parameter_rows(program)
     for column, variable in enumerate(program.variables):
         for index in range(len(bits)) if variable.role is ir.Role.PARAMETER else ():
-            if random.random() < 0.75:
-                computed = int(bits[index, column])
+            computed = int(bits[index, column])
+            if computed <= 16 and random.random() < 0.75:
                 width = int(random.choice([2 if variable.sparse else 1, 2, 3, 4, 6, computed]))
                 rows = None
                 if computed == 16 and variable.name in rows_of and random.random() < 0.5:
