@@ -237,6 +237,8 @@ class _ShiftryBatch:
         """(bits, scale) of what of an operand is multiplied. A product has 32 bits, so an operand of 32 keeps as many of its own, the
         upper ones, as the other one leaves, at least 16."""
         bits, scale = self._operand(operand, other, out)
+        if (bits <= 16).all():
+            return bits, scale
         others, _ = self._operand(other, operand, out)
         digits = self._digits(operand) if isinstance(operand, ir.View) else bits
         lost = np.where(bits > 16, np.maximum(digits + np.minimum(others, 16) - 32, 0), 0)

@@ -68,6 +68,7 @@ class Pointwise(OperationBase):
 
     order = Order.ELEMENTS
     function: ClassVar[str | None] = None  # its name in the language; None: something else than a call makes it
+    scales_along: ClassVar[bool] = False  # whether a positive factor of the argument is one of the result
 
     def __init_subclass__(cls) -> None:
         if cls.function is not None:

@@ -17,6 +17,7 @@ class Abs(Pointwise):
     """Elementwise `|a|`."""
 
     function = "abs"
+    scales_along = True
 
     def real(self, a: FloatArray) -> FloatArray:
         return np.abs(a)

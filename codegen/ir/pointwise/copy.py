@@ -15,6 +15,7 @@ class Copy(Pointwise):
     """Elementwise copy of `a`, of the shape of `out` (writing a slice, or the last step of a recurrence)."""
 
     content_kind = "copy"
+    scales_along = True
 
     def real(self, a: FloatArray) -> FloatArray:
         return a

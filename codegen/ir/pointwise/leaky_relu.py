@@ -26,6 +26,7 @@ class LeakyRelu(Pointwise):
     slope: float = 0.01
 
     function = "leakyrelu"
+    scales_along = True
 
     def __post_init__(self) -> None:
         if not 0 < self.slope < 1:

@@ -15,6 +15,7 @@ class Negate(Pointwise):
     """Elementwise `-a`."""
 
     content_kind = "negate"
+    scales_along = True
 
     def real(self, a: FloatArray) -> FloatArray:
         return -a

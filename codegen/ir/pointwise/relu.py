@@ -17,6 +17,7 @@ class Relu(Pointwise):
     """Elementwise `max(a, 0)`."""
 
     function = "relu"
+    scales_along = True
 
     def real(self, a: FloatArray) -> FloatArray:
         return np.maximum(a, 0.0)

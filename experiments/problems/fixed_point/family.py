@@ -94,6 +94,12 @@ FAMILY = SpaceFamily(
             help="shiftry: whether temporaries, and parameters that are added, may have 32 bits, too  [default: no]",
         ),
         click.Option(
+            ["--equalise/--no-equalise"],
+            default=None,
+            help="Whether channels between layers are scaled beforehand so that the weights before and behind them span alike, where the"
+            " model computes the same  [default: no]",
+        ),
+        click.Option(
             ["--fitted/--no-fitted"],
             default=None,
             help="shiftry, strategies refine and front: whether the codes of the weights of what they settle at may be moved, each to the"

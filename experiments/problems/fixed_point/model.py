@@ -42,7 +42,8 @@ FASTEST = "latency"
 class ModelOptions:
     """What the command line says of a fixed-point program. `device`: as `evaluators.devices.Device.as_json` writes it;
     `validation`: the share of the training samples that the search does not see. `narrow`, `truer`, `finer`, `codebook`, `offsets`, `wide`
-    and `front`: as `ShiftryOptions` has them; `fitted`: whether codes may be fitted (`FittedSpace`); studies from before they were there
+    and `front`: as `ShiftryOptions` has them; `fitted`: whether codes may be fitted (`FittedSpace`); `equalise`: whether
+    layers are balanced first (`codegen.equalisation`); studies from before they were there
     have none of them. `seedot_drop` and `seedot_loss`: what --drop and --loss say to seedot, which has no permitted loss of its own;
     None where they say nothing. `data` (an absolute path), `label` and `returns`: of a model of another tool, see `fixed_point.source`.
     `metric`: what accuracy is counted in, of `ClassScore`. `streaming`: the program is called with a frame of its input at a time."""
@@ -70,6 +71,7 @@ class ModelOptions:
     offsets: bool = False
     wide: bool = False
     fitted: bool = False
+    equalise: bool = False
     seedot_drop: float | None = None
     seedot_loss: float | None = None
     front: tuple[str, ...] = ()

@@ -13,6 +13,7 @@ from typing import Any
 from kilotune.codegen.bundle import Bundle
 from kilotune.codegen.dataset import Dataset
 from kilotune.codegen.emit.streaming import streamed
+from kilotune.codegen.equalisation import equalised
 from kilotune.codegen.fixed.arithmetic import Accumulator, Rounding
 from kilotune.codegen.language.parser import LIBRARIES
 from kilotune.evaluators.architectures.registry import project_target
@@ -60,9 +61,10 @@ their own names always have a number."""
 @dataclass(frozen=True)
 class ModelProblem(TunedModel):
     """A space, the model that it decides about, and what the float model reaches. `held_out`: training samples that the space does not
-    see."""
+    see. `equalised_channels`: of the model's parameters, which are those that the space has; None where that was not asked for."""
 
     held_out: Dataset | None = None
+    equalised_channels: int | None = None
 
     @property
     def name(self) -> str:
@@ -102,12 +104,19 @@ class ModelProblem(TunedModel):
         return dataclasses.replace(self, request=request)
 
     def details(self, trial: Trial) -> dict[str, Any]:
-        """How the program divides."""
-        return {"rounding": self._rounding(trial)}
+        """How the program divides, and how many channels were equalised."""
+        return {"rounding": self._rounding(trial), "equalised_channels": self.equalised_channels}
 
     def lines(self, trial: Trial) -> list[str]:
-        """How the program divides, where that was decided."""
-        return [f"Divisions round: {self._rounding(trial)}."] if ROUNDING in trial.assignment else []
+        """How the program divides, where that was decided, and what was equalised, where that was asked for."""
+        lines = [f"Divisions round: {self._rounding(trial)}."] if ROUNDING in trial.assignment else []
+        if self.equalised_channels is not None:
+            lines.append(
+                f"Channels equalised: {self.equalised_channels}."
+                if self.equalised_channels
+                else "Channels equalised: none, as between two layers there is always a function that does not scale along."
+            )
+        return lines
 
     def _rounding(self, trial: Trial) -> str:
         return str(trial.assignment.get(ROUNDING, self.options.rounding))
@@ -222,6 +231,10 @@ def build_problem(request: TuneRequest) -> ModelProblem:
     bundle = load_source(Path(request.input), options.data, options.label, options.returns)
     if options.streaming:
         streamed(bundle.program, pushed=True)  # refused here, before the float program has run on the samples
+    channels = None
+    if options.equalise:
+        balanced = equalised(bundle.program, bundle.parameters)
+        bundle, channels = dataclasses.replace(bundle, parameters=balanced.parameters), balanced.channels
     searched, held_out = _parts(bundle, options.validation, request.seed)
     score = ClassScore(options.metric)
     if score is not ClassScore.ACCURACY and bundle.class_count is None:
@@ -240,7 +253,7 @@ def build_problem(request: TuneRequest) -> ModelProblem:
     }
     if request.space == "seedot":
         decided |= {"permitted_drop": options.seedot_drop, "permitted_loss": options.seedot_loss}
-        return ModelProblem(request, bundle, SeeDotSpace(task, SeeDotOptions(**decided)), held_out)
+        return ModelProblem(request, bundle, SeeDotSpace(task, SeeDotOptions(**decided)), held_out, channels)
     decided["any_rounding"] = options.rounding == ANY_ROUNDING
     own = (
         "accuracy_drop",
@@ -255,7 +268,7 @@ def build_problem(request: TuneRequest) -> ModelProblem:
     )
     decided |= {option: getattr(options, option) for option in own} | {"front": tuple(options.front)}
     formats = ShiftrySpace(task, ShiftryOptions(**decided))
-    return ModelProblem(request, bundle, FittedSpace(formats) if options.fitted else formats, held_out)
+    return ModelProblem(request, bundle, FittedSpace(formats) if options.fitted else formats, held_out, channels)
 
 
 def _parts(bundle: Bundle, share: float, seed: int) -> tuple[Dataset | None, Dataset | None]:
