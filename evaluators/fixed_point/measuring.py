@@ -175,8 +175,9 @@ class FixedPointEvaluator:
         if len(parts) > 1:
             return [measurement for part in parts for measurement in self.measure_against(part, hurdle)]
         targets = self.task.targets
-        running = self.simulator.prepare(batch) if self._classifies and targets is not None else None
-        if running is None or targets is None or running.own_work < WORTH_RACING:
+        races = self._classifies and self.simulator.own_work(batch) >= WORTH_RACING
+        running = self.simulator.prepare(batch) if races else None
+        if running is None or targets is None:
             return [Measurement(metrics) for metrics in self.measure(batch)]
         costs = self._costs_of(batch)
         race = LabelRace(

@@ -273,7 +273,7 @@ class RunningBatch:
         order: Int32Array,
         starts: Int32Array,
     ) -> None:
-        self.blocks, self.own_work = program.blocks, program.own_work
+        self.blocks = program.blocks
         self._program, self._rounding, self._c_batch, self._arrays = program, rounding, c_batch, arrays
         self._order, self._starts = order.tolist(), starts.tolist()
         self._next_block = 0

@@ -80,6 +80,12 @@ class Simulator:
         native = self._native_program(batch)
         return None if native is None else native.prepare(batch)
 
+    def own_work(self, batch: FixedBatch) -> float:
+        """Products and other elements of all samples that a candidate of the batch does not have in common with one that differs from it in
+        an operation; 0 where the kernel does not run it."""
+        native = self._native_program(batch)
+        return 0.0 if native is None else native.own_work
+
     @property
     def description(self) -> str:
         """Which execution runs, for results and reports."""
