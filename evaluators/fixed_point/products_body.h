@@ -1,5 +1,34 @@
 /* Dot products: general, scaled, and over packed weights; kernel_body.h includes it once for each rounding. */
 
+/* Dot products of two dynamic operands, linear sums without shifts before the end: a few vectors of samples at a time, whose sums stay in
+ * registers, and two terms at a time. */
+static void NAME(dot_values)(const Machine *m, const Step *s, const int32_t *row)
+{
+    const int16_t **x = (const int16_t **)m->terms, **y = x + s->q + 1;
+    x[s->q] = y[s->q] = m->zeros; /* the second half of the last pair when q is odd */
+    for (int32_t p = 0; p < s->p; p++)
+        for (int32_t r = 0; r < s->r; r++) {
+            for (int32_t q = 0; q < s->q; q++) {
+                const int64_t a = element_at(&s->a, p * s->q + q), b = element_at(&s->b, q * s->r + r);
+                x[q] = a < 0 ? m->zeros : lanes_of(m, s->a.variable, a);
+                y[q] = b < 0 ? m->zeros : lanes_of(m, s->b.variable, b);
+            }
+            int16_t *to = result_lanes(m, s, p * s->r + r);
+            for (int v = 0; v < LANES; v += VECTOR_LANES) {
+                Ints low = all_ints(0), high = all_ints(0);
+                for (int32_t q = 0; q < s->q; q += 2) {
+                    const Shorts x0 = load_shorts(x[q] + v), x1 = load_shorts(x[q + 1] + v);
+                    const Shorts y0 = load_shorts(y[q] + v), y1 = load_shorts(y[q + 1] + v);
+                    low = multiply_add(low, interleave_low(x0, x1), interleave_low(y0, y1));
+                    high = multiply_add(high, interleave_high(x0, x1), interleave_high(y0, y1));
+                }
+                low = NAME(finish_ints)(low, row[SHIFT_OUT], 32 - row[ACC_BITS], 32 - row[BITS]);
+                high = NAME(finish_ints)(high, row[SHIFT_OUT], 32 - row[ACC_BITS], 32 - row[BITS]);
+                store_shorts(to + v, narrow(low, high));
+            }
+        }
+}
+
 /* Dot products whose operands fit 16 bits when they are scaled: of two dynamic operands, with shifts or tree sums. */
 static void NAME(dot_scaled)(const Machine *m, const Step *s, const int32_t *row)
 {
@@ -118,13 +147,10 @@ static void NAME(dot_packed)(const Machine *m, const Step *s, const int32_t *row
     }
 }
 
-static inline int NAME(is_packed)(const Step *s, const int32_t *row)
-{
-    return s->pack >= 0 && row[HALVINGS] < 0 && row[SHIFT_A] == 0 && row[SHIFT_B] == 0 && row[SHIFT_TERM] == 0;
-}
-
 static void NAME(dot)(const Machine *m, const Step *s, const int32_t *row)
 {
-    if (NAME(is_packed)(s, row)) NAME(dot_packed)(m, s, row);
+    const int linear = row[HALVINGS] < 0 && row[SHIFT_A] == 0 && row[SHIFT_B] == 0 && row[SHIFT_TERM] == 0;
+    if (linear && s->pack >= 0) NAME(dot_packed)(m, s, row);
+    else if (linear && s->a.place == DYNAMIC && s->b.place == DYNAMIC) NAME(dot_values)(m, s, row);
     else NAME(dot_general)(m, s, row);
 }
