@@ -6,6 +6,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from kilotune.codegen.scamp.few_digits import with_few_digits
 from kilotune.codegen.scamp.kernel import ApproximatedSet, Kernel, KernelSet
 from kilotune.codegen.scamp.macros import format_macros
 from kilotune.codegen.scamp.program import ScampProgram
@@ -23,7 +24,10 @@ NONE = "-"
 
 @dataclass(frozen=True)
 class KernelCase:
-    """Kernels of integer weights over `2**depth`, what others reach, and what is wanted (instructions)."""
+    """Kernels of integer weights over `2**depth`, what others reach, and what is wanted (instructions).
+
+    `error`: the share by which weights may be off, for as few digits as possible (`codegen.scamp.few_digits`).
+    """
 
     name: str
     depth: int
@@ -34,11 +38,16 @@ class KernelCase:
     cain_transfers: str = NONE
     wanted_auke: int | None = None
     wanted_scamp5: int | None = None
+    error: float = 0.0
+
+    @property
+    def kernel_set(self) -> KernelSet:
+        """The kernels, of integers."""
+        return KernelSet(tuple(Kernel.of_rows(rows) for rows in self.kernels))
 
     @property
     def approximated(self) -> ApproximatedSet:
-        kernels = KernelSet(tuple(Kernel.of_rows(rows) for rows in self.kernels)).approximate(0)
-        return ApproximatedSet(self.depth, kernels.approximations)
+        return ApproximatedSet(self.depth, with_few_digits(self.kernel_set, 0, self.error).approximations)
 
 
 @dataclass(frozen=True)

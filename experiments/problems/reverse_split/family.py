@@ -33,6 +33,13 @@ FAMILY = SpaceFamily(
             help="Weights become multiples of 1/2^DEPTH  [default: exact where that is possible, else 4]",
         ),
         click.Option(
+            ["--error"],
+            type=click.FloatRange(0, 1, max_open=True),
+            metavar="SHARE",
+            help="Weights have as few signed digits as keep each kernel within that share of its size (0.05: the root of the sum of its"
+            " squared errors is at most 5 % of that of its squared weights)  [default: as near as --depth allows]",
+        ),
+        click.Option(
             ["--data", "data"],
             metavar="FILE",
             type=click.Path(),

@@ -13,6 +13,7 @@ from types import MappingProxyType
 from typing import Any, ClassVar
 
 from kilotune.codegen.diagnostics import InputError
+from kilotune.codegen.scamp.few_digits import digits_of, relative_error, with_few_digits
 from kilotune.codegen.scamp.instructions import INSTRUCTION_SETS, REGISTERS
 from kilotune.codegen.scamp.kernel import MAXIMUM_DEPTH, ApproximatedSet, Kernel, KernelSet
 from kilotune.codegen.scamp.kernel_files import KernelFile, parse_kernel_file, read_kernel_file
@@ -65,7 +66,8 @@ WITHOUT_COMPILER = "Without a C compiler no program is improved or proved beyond
 
 @dataclass(frozen=True)
 class KernelOptions:
-    """What the command line says; None where it says nothing. `data`: an absolute path; `accuracy`: the least, a share of the images."""
+    """What the command line says; None where it says nothing. `data`: an absolute path; `accuracy`: the least, a share of the images;
+    `error`: how far a kernel's weights may be off, a share of them (`codegen.scamp.few_digits`)."""
 
     depth: int | None = None
     registers: int | None = None
@@ -73,6 +75,7 @@ class KernelOptions:
     objective: str | None = None
     data: str | None = None
     accuracy: float | None = None
+    error: float | None = None
 
 
 @dataclass(frozen=True)
@@ -87,6 +90,8 @@ class KernelProblem(ExportsTexts):
     wanted: ApproximatedSet
     space: ReverseSplitSpace
     measured: MeasuredNetwork | None = None
+    given_depth: int = 0
+    """At which the weights are read, before what they have in common is taken out."""
 
     @property
     def name(self) -> str:
@@ -136,6 +141,7 @@ class KernelProblem(ExportsTexts):
             "target": program.target,
             "depth": self.wanted.depth,
             "largest_weight_error": float(self.wanted.largest_error),
+            "relative_errors": self.relative_errors(),
             "microseconds": 1e6 * program.seconds,
             "energy_microjoules": 1e6 * program.energy_joules,
         }
@@ -143,7 +149,7 @@ class KernelProblem(ExportsTexts):
     def lines(self, trial: Trial) -> list[str]:
         """For the terminal: the same."""
         if trial.measurement.failure is not None:
-            return [trial.measurement.failure, self.approximation_sentence()]
+            return [trial.measurement.failure, *self.digit_sentences(), self.approximation_sentence()]
         text = self._text(trial.assignment)
         program = self._proved(text)
         cost = (
@@ -153,13 +159,29 @@ class KernelProblem(ExportsTexts):
         missing = [] if load_kernel() else [WITHOUT_COMPILER]
         if self.measured is not None:
             missing.insert(0, self.measured.sentence(text))
-        return [text.rstrip("\n"), cost, self.approximation_sentence(), *missing]
+        return [text.rstrip("\n"), cost, *self.digit_sentences(), self.approximation_sentence(), *missing]
+
+    def relative_errors(self) -> list[float]:
+        """By kernel: the root of its weights' squared errors over that of its squared weights."""
+        pairs = zip(self.kernels.kernels, self.wanted.approximations, strict=True)
+        return [relative_error(kernel, approximation) for kernel, approximation in pairs]
+
+    def digit_sentences(self) -> list[str]:
+        """How many digits a permitted error has saved; nothing without one."""
+        if stored_fields(KernelOptions, self.request.options, "request").error is None:
+            return []
+        exact = digits_of(self.kernels.approximate(self.given_depth))
+        worst = 100.0 * max(self.relative_errors(), default=0.0)
+        return [
+            f"The kernels have {digits_of(self.wanted)} signed digits of {exact}: of each, weights are off by at most {worst:.3g} %."
+        ]
 
     def approximation_sentence(self) -> str:
         """What the kernels' weights became."""
         error = self.wanted.largest_error
         if not error:
             return f"The weights are exact at depth {self.wanted.depth} (multiples of 1/{1 << self.wanted.depth})."
+        remedy = "a greater --depth" if not self.digit_sentences() else "a smaller --error"
         number, cell, weight = max(
             (
                 (number, cell, weight)
@@ -171,7 +193,7 @@ class KernelProblem(ExportsTexts):
         return (
             f"The weights are approximated to multiples of 1/{1 << self.wanted.depth}: the largest error is "
             f"{float(error):.4g} ({float(weight):.10g} at cell {cell} of kernel {number} becomes "
-            f"{float(weight + self._error(number, cell)):.10g}); a greater --depth makes it smaller."
+            f"{float(weight + self._error(number, cell)):.10g}); {remedy} makes it smaller."
         )
 
     def _error(self, number: int, cell: Cell) -> Fraction:
@@ -250,7 +272,8 @@ def build_problem(request: TuneRequest) -> KernelProblem:
     asked = KernelFile(named.kernels) if named else _read_kernels(request.input)
     measured = _measured(asked.network, options, request.input)
     depth, registers = options.depth, options.registers or asked.registers
-    wanted = approximated(asked.kernels, asked.depth if depth is None else depth, request.input)
+    depth = depth_of(asked.kernels, asked.depth if depth is None else depth)
+    wanted = approximated(asked.kernels, depth, request.input, options.error)
     if measured is not None:
         registers = network_registers(registers, request.input)
         wanted, measured = _rounded(wanted, measured, options.accuracy, request.input)
@@ -261,7 +284,7 @@ def build_problem(request: TuneRequest) -> KernelProblem:
         raise ValueError(f"{request.input}: expected a target {' or '.join(INSTRUCTION_SETS)}, found {target!r}.")
     objective = options.objective or "instructions"
     space = ReverseSplitSpace(SplitProblem(wanted, target, registers, KernelGoal(objective)))
-    return KernelProblem(request, asked.kernels, wanted, space, measured)
+    return KernelProblem(request, asked.kernels, wanted, space, measured, depth)
 
 
 def _measured(network: ChipNetwork | None, options: KernelOptions, name: str) -> MeasuredNetwork | None:
@@ -306,12 +329,18 @@ def _read_kernels(text: str) -> KernelFile:
     return bundled_file(text) if text in NETWORKS else read_kernel_file(Path(text))
 
 
-def approximated(kernels: KernelSet, depth: int | None, name: str) -> ApproximatedSet:
-    """At that depth; without one at the least that is exact, if there is one. ValueError when a whole kernel vanishes."""
+def depth_of(kernels: KernelSet, asked: int | None) -> int:
+    """The depth that was asked for; without one the least that is exact, if there is one."""
     exact = kernels.exact_depth()
-    if depth is None:
-        depth = DEFAULT_DEPTH if exact is None or exact > MAXIMUM_DEPTH else exact
-    wanted = kernels.approximate(depth).reduced()
+    if asked is not None:
+        return asked
+    return DEFAULT_DEPTH if exact is None or exact > MAXIMUM_DEPTH else exact
+
+
+def approximated(kernels: KernelSet, depth: int, name: str, error: float | None = None) -> ApproximatedSet:
+    """At that depth; with `error` in as few signed digits as keep every kernel's weights within that share. ValueError when a whole kernel
+    vanishes."""
+    wanted = (kernels.approximate(depth) if error is None else with_few_digits(kernels, depth, error)).reduced()
     for number, (kernel, total) in enumerate(zip(kernels.kernels, wanted.sums, strict=True), start=1):
         if kernel.weights and not total:
             largest = max(abs(weight) for _, weight in kernel.weights)

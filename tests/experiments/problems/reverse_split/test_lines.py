@@ -25,3 +25,24 @@ def test_a_search_without_a_compiler_says_what_it_lacks(compiled: bool, monkeypa
     answer = run_procedure(made.space)
     assert answer is not None
     assert (module.WITHOUT_COMPILER in made.lines(answer)) is not compiled
+
+
+def test_a_permitted_error_saves_digits_and_says_what_it_costs() -> None:
+    kernels = "[[101, 7, -3], [64, 0, 2]]"
+    exact, rough = (
+        build_problem(request_from("reverse-split", input=kernels, strategy="random", options={"error": error}))
+        for error in (None, 0.1)
+    )
+    assert isinstance(exact, module.KernelProblem)
+    assert isinstance(rough, module.KernelProblem)
+    (total,) = rough.wanted.sums
+    assert [weight << (rough.given_depth - rough.wanted.depth) for _, weight in total.terms] == [64, 96]
+    answers = [run_procedure(made.space) for made in (exact, rough)]
+    assert answers[0] is not None
+    assert answers[1] is not None
+    assert answers[1].metrics["instructions"] < answers[0].metrics["instructions"]
+    lines = rough.lines(answers[1])
+    assert "The kernels have 3 signed digits of 10: of each, weights are off by at most 7.78 %." in lines
+    assert any(line.endswith("a smaller --error makes it smaller.") for line in lines)
+    assert rough.details(answers[1])["relative_errors"] == [pytest.approx(((25 + 49 + 9 + 4) / (101**2 + 49 + 9 + 64**2 + 4)) ** 0.5)]
+    assert exact.digit_sentences() == []
