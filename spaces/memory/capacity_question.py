@@ -22,7 +22,9 @@ WORK_UNIT = 100_000
 """Buffers looked at in the shortest restart; some nanoseconds each."""
 
 STATIC_UNITS = 10
-"""What a static order gets at first, in units."""
+"""What a static order gets at first, in units, at most STATIC_WORK but one unit at least."""
+
+STATIC_WORK = 20_000_000
 
 STATIC_ORDERS = ("WA", "TW", "TA", "AW", "WZ", "ZW")
 LEARNED_ORDERS = tuple((base, weight) for weight in (0.2, 1.0, 100.0) for base in "WTA")
@@ -60,7 +62,7 @@ class CapacityQuestion:
         """The answer of the next order; it stops after its share of work, or `seconds`."""
         statics = self._static_orders
         if self._turn < len(statics):
-            limit = STATIC_UNITS * max(self._passes, 1) * self._unit
+            limit = max(self._passes, 1) * max(self._unit, min(STATIC_UNITS * self._unit, STATIC_WORK))
             answer = self._asked(_static_rank(self._buffers, statics[self._turn]), limit, seconds)
         else:
             answer = self._asked_learned(self._turn - len(statics), seconds)

@@ -4,7 +4,8 @@
 - something on the way is asked for: a capacity half the way down from the best peak to the goal, then less, until one is met;
 - buffers that fit together are glued, and the fewer ones searched in the same way (`spaces.memory.gluing`);
 - buffers that almost fit together are glued loosely, and the blocks moved about (`spaces.memory.loose_search`);
-- buffers that follow one another alone are glued, and all fall from where they lie then (`spaces.memory.succession`);
+- buffers that follow one another alone are glued, the blocks searched in the same way, and all fall from where they lie then
+  (`spaces.memory.succession_search`);
 - where there are very many, guided ejection moves a few at a time (`spaces.memory.ejecting`);
 - where there are very many, all are placed from below, again and again, and where no byte may be left unused is learned
   (`spaces.memory.skyline`); of so many that the caller did not try them, greedy orders get their turn.
@@ -29,13 +30,13 @@ from kilotune.spaces.memory.loose_search import LooseSearch
 from kilotune.spaces.memory.native import load_ejection
 from kilotune.spaces.memory.orders import best_greedy, greedy_placements
 from kilotune.spaces.memory.skyline import SkylineSearch, load_skyline
-from kilotune.spaces.memory.succession import SuccessionSearch
+from kilotune.spaces.memory.succession_search import SuccessionSearch
 
 LARGE = 500
 """Buffers of a component from which on ejection and placements from below take part: few questions are answered there."""
 
 VERY_LARGE = 5000
-"""Buffers of a component from which on placements from below get most of the work, and greedy orders are tried on the way."""
+"""Buffers of a component from which on no questions are asked, which take seconds each; greedy orders are tried on the way."""
 
 MOST_PAIRS = 40_000_000
 """Conflicting pairs of a component above which its lists of neighbours would not fit in memory: nothing is asked or ejected then."""
@@ -58,16 +59,13 @@ WORK_BEFORE_LOOSE = 40_000_000
 SHARES = {"goal": 2, "way": 1, "glued": 3, "loose": 0.5, "lives": 0.5, "ejection": 1, "skyline": 1, "greedy": 1}
 """How the work is divided among the ways that are open."""
 
-LARGE_SHARES = {"goal": 2, "way": 1, "glued": 8, "loose": 4, "lives": 8, "ejection": 1, "skyline": 1, "greedy": 1}
+LARGE_SHARES = {"goal": 2, "way": 1, "glued": 8, "loose": 2, "lives": 16, "ejection": 1, "skyline": 1, "greedy": 1}
 """How the work is divided from LARGE buffers on, about which a question is seldom answered, and among ways for what they are glued to."""
-
-ANSWERS_LATER = 10
-"""Times the square of very many buffers: the work before the first question; some ten seconds for 10 000."""
 
 COMPARED_AT_ONCE = 16
 """Buffers that placing in an order looks at in the time of one elsewhere."""
 
-VERY_LARGE_SHARES = {"goal": 1, "way": 1, "glued": 8, "loose": 4, "lives": 2, "ejection": 4, "skyline": 8, "greedy": 4}
+VERY_LARGE_SHARES = {"goal": 1, "way": 1, "glued": 8, "loose": 4, "lives": 8, "ejection": 4, "skyline": 8, "greedy": 4}
 """How the work is divided from VERY_LARGE buffers on."""
 
 
@@ -83,6 +81,7 @@ class ComponentSearch:
         work_unit: int | None = None,
         gluing: bool = True,
         shares: Mapping[str, float] | None = None,
+        succession: bool = True,
     ) -> None:
         self.buffers, self.offsets = buffers, offsets
         self.bound = int(buffers.section_bytes.max())
@@ -99,8 +98,8 @@ class ComponentSearch:
         self._glued = _GluedSearch.of(buffers, seed, work_unit, self._shares) if gluing else None
         is_loose = len(buffers) >= FEWEST_LOOSE and load_ejection() is not None and self._glued is None
         self._loose = LooseSearch(buffers, seed) if is_loose else None
-        are_many = len(buffers) >= FEWEST_LOOSE and self._glued is None
-        self._successions = SuccessionSearch(buffers, seed) if are_many else None
+        follow = succession and len(buffers) >= FEWEST_LOOSE
+        self._successions = SuccessionSearch(buffers, seed, self._search_of_blocks) if follow else None
         if self._glued is not None:
             self._take_glued(self._glued)
 
@@ -119,11 +118,6 @@ class ComponentSearch:
         return int(self.buffers.conflicts.sum()) <= MOST_PAIRS and len(self.buffers) <= MOST_BUFFERS
 
     @property
-    def _work_before_questions(self) -> int:
-        """What the other ways get of very many buffers, about which a single question takes seconds."""
-        return ANSWERS_LATER * len(self.buffers) ** 2 if len(self.buffers) >= VERY_LARGE else 0
-
-    @property
     def spent(self) -> int:
         """Work so far, in buffers looked at."""
         return sum(self._spent.values())
@@ -140,17 +134,21 @@ class ComponentSearch:
         """What may be done now, by name; of those that got nothing so far the first one is done first."""
         local = self._local_searches()
         if self._glued is not None and self._glued.is_open(target):
-            local["glued"] = self._search_glued
-        if local and (not self._has_lists or self.spent < self._work_before_questions):
+            local = {"glued": self._search_glued, **local}
+        if local and (not self._has_lists or len(self.buffers) >= VERY_LARGE):
             return local
         steps: dict[str, Callable[[int, float], int]] = {"goal": self._ask}
         if self.peak - target > self._least_step:
             steps["way"] = self._ask_on_the_way
+        if len(self.buffers) >= LARGE:
+            return local | steps  # few questions about so many are answered
         return steps | local
 
     def _local_searches(self) -> dict[str, Callable[[int, float], int]]:
         steps: dict[str, Callable[[int, float], int]] = {}
         is_large = len(self.buffers) >= LARGE
+        if self._successions is not None and self._successions.is_promising(self.peak):
+            steps["lives"] = self._search_successions
         if is_large and load_skyline() is not None:
             steps["skyline"] = self._place_from_below
         if self._greedy is not None:
@@ -159,8 +157,6 @@ class ComponentSearch:
             steps["ejection"] = self._eject
         if self._loose is not None and not self._loose.exhausted and self.spent >= WORK_BEFORE_LOOSE:
             steps["loose"] = self._move_blocks
-        if self._successions is not None and self._successions.is_promising(self.peak):
-            steps["lives"] = self._place_by_succession
         return steps
 
     def _ask(self, capacity: int, seconds: float) -> int:
@@ -207,10 +203,14 @@ class ComponentSearch:
         self._offer(self._loose.improve(target, seconds))
         return LOOSE_WORK
 
-    def _place_by_succession(self, target: int, seconds: float) -> int:
+    def _search_successions(self, target: int, seconds: float) -> int:
         assert self._successions is not None
-        self._offer(self._successions.placement())
-        return self._successions.work
+        before = self._successions.spent
+        self._offer(self._successions.improve(self.peak, target, seconds))
+        return self._successions.spent - before
+
+    def _search_of_blocks(self, blocks: BufferArrays, offsets: IntArray, seed: int) -> ComponentSearch:
+        return ComponentSearch(blocks, offsets, seed, self._unit, succession=False)
 
     def _place_from_below(self, target: int, seconds: float) -> int:
         self._skyline = self._skyline or SkylineSearch(self.buffers, self._seed)
@@ -254,7 +254,7 @@ class _GluedSearch:
         if whole is None:
             return None
         _, offsets = best_greedy(whole.buffers)
-        return cls(whole, ComponentSearch(whole.buffers, offsets, seed, work_unit, False, shares))
+        return cls(whole, ComponentSearch(whole.buffers, offsets, seed, work_unit, False, shares, succession=False))
 
     def is_open(self, target: int) -> bool:
         """Whether it may still come down to the target."""

@@ -49,6 +49,14 @@ static void sort_edges(Edge *edges, int32_t count)
     }
 }
 
+/* In looks: each of n edges is compared with about log n others. */
+static int64_t work_of_sorting(int64_t n)
+{
+    int64_t bits = 1;
+    while (n >> bits) bits++;
+    return (n + 1) * bits;
+}
+
 typedef struct {
     int64_t offset, weight;
     uint64_t ties;
@@ -104,10 +112,10 @@ void kilotune_neighbours(int32_t n, const int64_t *lower, const int64_t *upper, 
     }
 }
 
-/* Tries to bring every buffer within `capacity`. Sizes are positive and at most the capacity. FITS: all are placed. Another thread
- * ends it by `stop`. */
+/* Tries to bring every buffer within `capacity`. Sizes are positive and at most the capacity. FITS: all are placed. It ends when edges of
+ * neighbours were looked at so often; another thread ends it by `stop`. */
 int kilotune_eject(int32_t n, const int64_t *size, const int64_t *alignment, const int64_t *start, const int32_t *neighbours,
-                   const int64_t *worth, int64_t capacity, int64_t steps, int64_t nanoseconds, uint64_t *random,
+                   const int64_t *worth, int64_t capacity, int64_t looks, int64_t nanoseconds, uint64_t *random,
                    int64_t *offset, int64_t *penalty, const volatile int32_t *stop)
 {
     int64_t deadline = nanoseconds < INT64_MAX / 2 ? nanoseconds_now() + nanoseconds : INT64_MAX;
@@ -128,11 +136,12 @@ int kilotune_eject(int32_t n, const int64_t *size, const int64_t *alignment, con
     }
     result = FITS;
     for (int64_t step = 0; waiting > 0; step++) {
-        if (step == steps || (step % STEPS_PER_LOOK == 0 && (*stop || nanoseconds_now() > deadline))) {
+        if (looks <= 0 || (step % STEPS_PER_LOOK == 0 && (*stop || nanoseconds_now() > deadline))) {
             result = STOPPED;
             break;
         }
         int32_t b = out[--waiting], count = 0;
+        looks -= work_of_sorting(start[b + 1] - start[b]);
         for (int64_t i = start[b]; i < start[b + 1]; i++) {
             int32_t c = neighbours[i];
             if (offset[c] < 0) continue;

@@ -18,7 +18,7 @@ from kilotune.spaces.memory.native import UNLIMITED_NS, load_ejection
 
 LONGEST_S = 1e8
 WORK = 20_000_000
-"""Neighbours looked at in one step; some nanoseconds each."""
+"""Looks at edges of neighbours in one step, sorting them included; some nanoseconds each."""
 
 LARGEST_SHARE, SMALLEST_SHARE = 0.1, 0.004
 """The largest and the smallest share of the way to the goal that one step aims at."""
@@ -59,13 +59,14 @@ class Ejection:
         lowered, penalty = offsets.copy(), np.ones(len(buffers), dtype=np.int64)
         columns = (buffers.size, buffers.alignment, self._start, self._neighbours, self._worth)
         flag = StopFlag()
-        steps = max(self._work // (int(buffers.conflicts.mean()) + 1), 1)
         limit_ns = int(max(seconds, 0.0) * 1e9) if seconds < LONGEST_S else UNLIMITED_NS
         given = tuple(column.ctypes.data for column in columns)
         changed = tuple(column.ctypes.data for column in (self._random, lowered, penalty))
 
         def call() -> int:
-            return int(kernel.kilotune_eject(len(buffers), *given, target, steps, limit_ns, *changed, flag.address))
+            return int(
+                kernel.kilotune_eject(len(buffers), *given, target, self._work, limit_ns, *changed, flag.address)
+            )
 
         status = interruptible(call, flag.set)
         if status == 0 and target < peak:

@@ -1,136 +1,174 @@
-"""Placements from who follows whom: where one block ends and one begins, they lie at the same place.
+"""Fewer buffers, from who follows whom: where one block ends and one begins, they lie at the same place.
 
 Whatever fills a memory and is cut from edge to edge betrays its cuts by its lives, whatever the sizes: blocks of equal lives lay on one
 another, and at a point where a single block ends and a single one begins, the second one took the place of the first. Both are glued,
-to a rectangle as high as the higher one, and this goes on upwards. Where several end and begin at a point by chance, the pair comes first
-whose rectangle leaves the least unused; another choice is tried the next time, for the logarithms of what is left unused get some noise.
-What was glued is placed by greedy orders, and then all buffers fall: the lowest one first, each to the lowest gap that holds it, then
-upside down, and so on. So what the rectangles left unused is not lost.
+to a rectangle as high as the higher one, and this goes on upwards. Where as many end as begin at a point by chance, pairs come next without
+which not all would have a mate of about their size; then pairs of nearly the same size as no other one there. Of them all, those are glued
+first whose rectangle leaves the least unused.
+
+What a rectangle leaves unused counts as live from then on, so a limit on the live sum says which pairs must not be glued: with a low one
+more blocks are left, with a high one no placement of them may be low enough.
 """
 
 from __future__ import annotations
 
 import math
-from collections import defaultdict
+from collections import Counter, defaultdict
+from dataclasses import dataclass
 
 import numpy as np
 
-from kilotune.codegen.arrays import IntArray
 from kilotune.spaces.memory.arrays import BufferArrays
-from kilotune.spaces.memory.gluing import MOST_LEFT, BlocksLeft, GluedBlock
-from kilotune.spaces.memory.orders import best_greedy, place_in_order, sorted_by
+from kilotune.spaces.memory.gluing import MOST_LEFT, BlocksLeft, GluedBlock, GluedBuffers
 
-MOST_BUFFERS = 20_000
-"""Buffers above which no successions are looked for: a placement would take seconds."""
+MATCHED_SHARE = 0.25
+"""The share of the pairs in matchings that are glued, the best ones, before all are looked at again."""
 
-WORK_OF_A_BUFFER = 500
-"""What a placement takes for each buffer, in buffers looked at."""
+ALIKE_SHARE = 0.02
+"""The share of the pairs that are only alike; one at least."""
 
-WORK_OF_SETTING_UP = 200_000
+MOST_DOUBTFUL = 2000
+"""Blocks above which no pairs are looked for where several begin: they take a few at a time, and each time all blocks are looked at."""
 
-DIFFERENCES = (0.15, 0.3, 1.0)
-"""How much of the higher one's bytes the lower one of a pair may lack, in turns: with a larger difference they never filled one place."""
-
-NOISE = 1.0
-"""The spread of the noise on the logarithms, after each of DIFFERENCES was tried without."""
-
-TRIES = 24
-"""Placements before the search is given up where the best of them is far above what others found."""
-
-FAR_ABOVE = 1.02
-
-FALLS = 7
-"""How often all buffers fall, each time from the other side."""
-
-CHOSEN_SHARE = 0.02
-"""The share of the doubtful pairs that are glued, the best ones, before all are looked at again; one at least."""
+ALIKE = 0.3
+"""The part of the difference between pairs in matchings that may lie between those."""
 
 
-class SuccessionSearch:
-    """The search of one connected set of buffers, of positive sizes."""
+@dataclass(frozen=True)
+class SuccessionRule:
+    """Which blocks are glued that follow one another. `most_bytes`: what the live sum may rise to. `difference`: how much of the higher
+    one's bytes the lower one of a pair may lack where several begin; 0: no such pairs. `noise`: its spread on the logarithms of what pairs
+    leave unused."""
 
-    def __init__(self, buffers: BufferArrays, seed: int) -> None:
-        self._buffers, self._random = buffers, np.random.default_rng(seed)
-        self._tried, self._least = 0, math.inf
-        self.exhausted = len(buffers) > MOST_BUFFERS
-        """Whether hardly any buffers follow one another."""
+    most_bytes: float = math.inf
+    difference: float = 0.0
+    noise: float = 0.0
 
-    @property
-    def work(self) -> int:
-        """What one placement takes, in buffers looked at."""
-        return WORK_OF_SETTING_UP + WORK_OF_A_BUFFER * len(self._buffers)
 
-    def placement(self) -> IntArray | None:
-        """The next placement, in bytes, shape (buffers,); None: the search is exhausted."""
-        noise = NOISE if self._tried >= len(DIFFERENCES) else 0.0
-        blocks = BlocksLeft(self._buffers)
-        while blocks.stack() or self._join(blocks, DIFFERENCES[self._tried % len(DIFFERENCES)], noise):
-            pass
-        self._tried += 1
-        if len(blocks.left) > MOST_LEFT * len(self._buffers):
-            self.exhausted = True
-            return None
-        whole = blocks.result()
-        offsets = self._fallen(whole.spread(best_greedy(whole.buffers)[1]))
-        self._least = min(self._least, int((offsets + self._buffers.size).max()))
-        return offsets
-
-    def is_promising(self, peak_bytes: int) -> bool:
-        """Whether it is worth going on beside others, which found a placement of this peak."""
-        return not self.exhausted and (self._tried < TRIES or self._least <= FAR_ABOVE * peak_bytes)
-
-    def _fallen(self, offsets: IntArray) -> IntArray:
-        """The lowest of the placements that are met while all fall down, and are turned upside down, in turns."""
-        size, lowest, least = self._buffers.size, offsets, math.inf
-        for _ in range(FALLS):
-            offsets = place_in_order(self._buffers, sorted_by(offsets))
-            peak = int((offsets + size).max())
-            if peak < least:
-                lowest, least = offsets, peak
-            offsets = peak - size - offsets
-        return lowest
-
-    def _join(self, blocks: BlocksLeft, difference: float, noise: float) -> bool:
-        """Glue all pairs that follow one another alone, or the best ones of the others; whether there were any."""
-        certain, doubtful = _pairs(blocks.left, difference)
-        if not certain and doubtful:
-            costs = np.log([_unused(first, second) + 1.0 for first, second in doubtful])
-            costs += noise * self._random.standard_normal(len(costs))
-            best = np.argsort(costs, kind="stable")[: math.ceil(CHOSEN_SHARE * len(doubtful))]
-            certain = [doubtful[index] for index in best]
-        used: set[int] = set()
-        for first, second in certain:
-            if not used & {id(first), id(second)}:
-                used |= {id(first), id(second)}
-                blocks.left.append(_one_after_the_other(first, second))
-        blocks.left = [block for block in blocks.left if id(block) not in used]
-        return bool(certain)
+def glued_by_succession(
+    buffers: BufferArrays, rule: SuccessionRule, random: np.random.Generator
+) -> GluedBuffers | None:
+    """None when hardly any follow one another."""
+    blocks = BlocksLeft(buffers)
+    joining = _Joining(blocks, buffers, rule, random)
+    while blocks.stack() or joining.join():
+        pass
+    return blocks.result() if len(blocks.left) <= MOST_LEFT * len(buffers) else None
 
 
 _Pair = tuple[GluedBlock, GluedBlock]
 
 
-def _pairs(left: list[GluedBlock], difference: float) -> tuple[list[_Pair], list[_Pair]]:
-    """The pairs of which the second begins where the first ends: those that do so alone, and those among which there is a choice."""
-    ending: dict[int, list[GluedBlock]] = defaultdict(list)
-    beginning: dict[int, list[GluedBlock]] = defaultdict(list)
-    for block in left:
-        ending[block.upper].append(block)
-        beginning[block.lower].append(block)
-    certain: list[_Pair] = []
-    doubtful: list[_Pair] = []
-    for point, seconds in beginning.items():
-        firsts = ending.get(point, [])
-        found = certain if len(firsts) * len(seconds) == 1 else doubtful
-        found += [(first, second) for first in firsts for second in seconds if _can_follow(first, second, difference)]
-    return certain, doubtful
+class _Joining:
+    """Joins blocks that follow one another, as long as the live sums allow it."""
+
+    def __init__(
+        self, blocks: BlocksLeft, buffers: BufferArrays, rule: SuccessionRule, random: np.random.Generator
+    ) -> None:
+        self._blocks, self._rule, self._random = blocks, rule, random
+        self._refused: set[tuple[int, int]] = set()  # identities: blocks live as long as those that they are part of
+        points = np.unique(np.concatenate([buffers.lower, buffers.upper]))
+        self._place = {point: index for index, point in enumerate(points.tolist())}
+        change = np.zeros(len(points), dtype=np.int64)
+        np.add.at(change, np.searchsorted(points, buffers.lower), buffers.size)
+        np.subtract.at(change, np.searchsorted(points, buffers.upper), buffers.size)
+        self._live = np.cumsum(change)
+
+    def join(self) -> bool:
+        """Glue the best pairs of the surest kind that there is; whether there were any to look at."""
+        pairs, share = self._pairs()
+        if not pairs:
+            return False
+        unused = np.log([_unused(first, second) + 1.0 for first, second in pairs])
+        if self._rule.noise:
+            unused += self._rule.noise * self._random.standard_normal(len(pairs))
+        used: set[int] = set()
+        for index in np.argsort(unused, kind="stable")[: math.ceil(share * len(pairs))]:
+            first, second = pairs[index]
+            if used & {id(first), id(second)}:
+                continue
+            if not self._takes_place(first, second):
+                self._refused.add((id(first), id(second)))
+                continue
+            used |= {id(first), id(second)}
+            self._blocks.left.append(_one_after_the_other(first, second))
+        self._blocks.left = [block for block in self._blocks.left if id(block) not in used]
+        return True
+
+    def _pairs(self) -> tuple[list[_Pair], float]:
+        """Pairs of which the second begins where the first ends, and the share of them to be glued."""
+        meetings, difference = self._meetings(), self._rule.difference
+        alone = self._allowed(
+            [(firsts[0], seconds[0]) for firsts, seconds in meetings if len(firsts) == len(seconds) == 1]
+        )
+        if alone or not difference or len(self._blocks.left) > MOST_DOUBTFUL:
+            return alone, 1.0
+        matched = self._allowed([pair for meeting in meetings for pair in _matched(*meeting, difference)])
+        if matched:
+            return matched, MATCHED_SHARE
+        return self._allowed(
+            [pair for meeting in meetings for pair in _alike(*meeting, ALIKE * difference)]
+        ), ALIKE_SHARE
+
+    def _meetings(self) -> list[tuple[list[GluedBlock], list[GluedBlock]]]:
+        """The blocks that end and those that begin at a point, of every point where there are both."""
+        ending: dict[int, list[GluedBlock]] = defaultdict(list)
+        beginning: dict[int, list[GluedBlock]] = defaultdict(list)
+        for block in self._blocks.left:
+            ending[block.upper].append(block)
+            beginning[block.lower].append(block)
+        return [(ending[point], seconds) for point, seconds in beginning.items() if point in ending]
+
+    def _allowed(self, pairs: list[_Pair]) -> list[_Pair]:
+        """Those that were not refused, and of which the larger alignment is a multiple of the other."""
+        return [
+            (first, second)
+            for first, second in pairs
+            if (id(first), id(second)) not in self._refused
+            and max(first.alignment, second.alignment) % min(first.alignment, second.alignment) == 0
+        ]
+
+    def _takes_place(self, first: GluedBlock, second: GluedBlock) -> bool:
+        """Whether the live sums allow one place for both; they rise then."""
+        lower = first if first.size < second.size else second
+        live = self._live[self._place[lower.lower] : self._place[lower.upper]]
+        rise = abs(first.size - second.size)
+        if rise and int(live.max()) + rise > self._rule.most_bytes:
+            return False
+        live += rise
+        return True
 
 
-def _can_follow(first: GluedBlock, second: GluedBlock, difference: float) -> bool:
-    """Whether one place does for both: their sizes are alike, and the larger alignment is a multiple of the other."""
-    alignments = sorted((first.alignment, second.alignment))
-    alike = abs(first.size - second.size) <= difference * max(first.size, second.size)
-    return alike and alignments[1] % alignments[0] == 0
+def _matched(firsts: list[GluedBlock], seconds: list[GluedBlock], difference: float) -> list[_Pair]:
+    """Where as many end as begin: pairs that are in every matching of all within the difference, as far as single mates show them."""
+    pairs = _within(firsts, seconds, difference) if len(firsts) == len(seconds) else []
+    forced: list[_Pair] = []
+    while pairs:
+        mates = Counter(id(block) for pair in pairs for block in pair)
+        if len(mates) < 2 * (len(firsts) - len(forced)):
+            return []  # somebody has no mate
+        single = next((pair for pair in pairs if min(mates[id(block)] for block in pair) == 1), None)
+        if single is None:
+            return forced
+        forced.append(single)
+        pairs = [pair for pair in pairs if pair[0] is not single[0] and pair[1] is not single[1]]
+    return forced if len(forced) == len(firsts) else []
+
+
+def _alike(firsts: list[GluedBlock], seconds: list[GluedBlock], difference: float) -> list[_Pair]:
+    """Those within the difference of which neither is within it of another one."""
+    pairs = _within(firsts, seconds, difference)
+    mates = Counter(id(block) for pair in pairs for block in pair)
+    return [pair for pair in pairs if mates[id(pair[0])] == mates[id(pair[1])] == 1]
+
+
+def _within(firsts: list[GluedBlock], seconds: list[GluedBlock], difference: float) -> list[_Pair]:
+    return [
+        (first, second)
+        for first in firsts
+        for second in seconds
+        if abs(first.size - second.size) <= difference * max(first.size, second.size)
+    ]
 
 
 def _unused(first: GluedBlock, second: GluedBlock) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -67,3 +68,16 @@ def guillotine(count: int, seed: int) -> Instance:
             at = int(rng.integers(1, size))
             tiles += [(lower, upper, at), (lower, upper, size - at)]
     return make(*(tiles[k] for k in rng.permutation(count)), name=f"guillotine-{seed}")
+
+
+def shrunk(count: int, seed: int) -> Instance:
+    """A tiling cut from edge to edge, every tile smaller by up to a tenth: no two sizes fit any more."""
+    rng = np.random.default_rng(seed)
+    tiles = guillotine(count, seed).buffers
+    return Instance("shrunk", tuple(replace(b, size=max(1, int(b.size * (1 - rng.random() / 10)))) for b in tiles))
+
+
+def thinned(count: int, seed: int) -> Instance:
+    """A tiling cut from edge to edge of which a tenth is missing."""
+    rng = np.random.default_rng(seed)
+    return Instance("thinned", tuple(b for b in guillotine(count, seed).buffers if rng.random() < 0.9))

@@ -1,8 +1,8 @@
-"""Who follows whom tells where a tiling was cut, whatever the sizes: its placements are placements of all, and come down to what it was."""
+"""Who follows whom tells where a tiling was cut, whatever the sizes: its blocks are rectangles of all, within the live sums allowed."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+import math
 
 import numpy as np
 import pytest
@@ -11,68 +11,92 @@ from hypothesis import strategies as st
 
 from kilotune.spaces.memory.arrays import BufferArrays
 from kilotune.spaces.memory.checker import check_placement
+from kilotune.spaces.memory.falling import fallen
+from kilotune.spaces.memory.gluing import GluedBuffers
 from kilotune.spaces.memory.instance import Instance, Placement
 from kilotune.spaces.memory.orders import best_greedy
-from kilotune.spaces.memory.succession import MOST_BUFFERS, TRIES, SuccessionSearch
-from tests.spaces.memory.problems import guillotine, instances, make
+from kilotune.spaces.memory.succession import SuccessionRule, glued_by_succession
+from tests.spaces.memory.problems import instances, make, shrunk
 
 
-def checked_peak(instance: Instance, search: SuccessionSearch) -> int | None:
-    offsets = search.placement()
-    if offsets is None:
-        return None
+def glue(instance: Instance, rule: SuccessionRule | None = None) -> GluedBuffers | None:
+    return glued_by_succession(BufferArrays.of(instance), rule or SuccessionRule(), np.random.default_rng(0))
+
+
+def checked_peak(instance: Instance, offsets: np.ndarray) -> int:
     named = zip((b.id for b in instance.buffers), offsets.tolist(), strict=True)
     return check_placement(instance, Placement(dict(named)))
 
 
 @settings(max_examples=100)
-@given(instances(most=12), st.integers(0, 99))
-def test_all_placements_are_valid(instance: Instance, seed: int) -> None:
+@given(instances(most=12), st.sampled_from((math.inf, 1.0, 0.0)), st.sampled_from((0.0, 0.3)), st.integers(0, 9))
+def test_placements_of_blocks_are_valid_and_live_sums_keep_their_limit(
+    instance: Instance, share: float, difference: float, seed: int
+) -> None:
+    """Fallen or not."""
     kept = Instance("kept", tuple(b for b in instance.buffers if b.size))
     if not kept.buffers:
         return
-    search = SuccessionSearch(BufferArrays.of(kept), seed)
-    for _ in range(5):
-        checked_peak(kept, search)
+    buffers = BufferArrays.of(kept)
+    live = int(buffers.section_bytes.max())
+    most = live * (1 + share)
+    whole = glued_by_succession(buffers, SuccessionRule(most, difference, 0.5), np.random.default_rng(seed))
+    if whole is None:
+        return
+    assert live <= int(whole.buffers.section_bytes.max()) <= most
+    offsets = whole.spread(best_greedy(whole.buffers)[1])
+    assert checked_peak(kept, fallen(buffers, offsets)) <= checked_peak(kept, offsets)
 
 
-def slack(seed: int) -> Instance:
-    """A tiling of 300 cut from edge to edge, every tile smaller by up to a tenth: no two sizes fit any more."""
-    rng = np.random.default_rng(seed)
-    tiles = guillotine(300, seed).buffers
-    return Instance("slack", tuple(replace(b, size=max(1, int(b.size * (1 - rng.random() / 10)))) for b in tiles))
+@pytest.mark.parametrize("seed", [8, 10, 11])
+def test_a_shrunken_tiling_comes_down_to_a_few_blocks_that_fit_where_it_did(seed: int) -> None:
+    """A pair's place is as high as its higher one, so no block is higher than what its tiles filled together."""
+    whole = glue(shrunk(300, seed))
+    assert whole is not None
+    assert len(whole.buffers) < 45
+    assert int(whole.buffers.section_bytes.max()) <= 1 << 20
 
 
-@pytest.mark.parametrize(("seed", "most"), [(8, 1.002), (10, 1.016), (11, 1.007)])
-def test_a_tiling_whose_sizes_shrank_comes_back(seed: int, most: float) -> None:
-    """To what its live sum allows, or nearly so; the best greedy order ends 30 to 36 % above it."""
-    instance = slack(seed)
-    buffers = BufferArrays.of(instance)
-    search, bound = SuccessionSearch(buffers, 0), int(buffers.section_bytes.max())
-    best = min(checked_peak(instance, search) or 1 << 30 for _ in range(3))
-    greedy = int((best_greedy(buffers)[1] + buffers.size).max())
-    assert best <= most * bound < 1.25 * bound < greedy
+def test_the_limit_says_which_rectangle_is_not_made() -> None:
+    """The second one is higher by 2, which the third one's life leaves no room for."""
+    instance = make((0, 4, 6), (4, 9, 8), (0, 3, 5))
+    whole = glue(instance, SuccessionRule(most_bytes=13))
+    assert whole is not None
+    assert sorted(whole.buffers.size.tolist()) == [5, 8]
+    assert glue(instance, SuccessionRule(most_bytes=12)) is None
 
 
-def test_where_nothing_follows_anything_the_search_is_exhausted() -> None:
-    lonely = SuccessionSearch(BufferArrays.of(make((0, 4, 6), (1, 5, 6), (2, 6, 9))), 0)
-    assert lonely.placement() is None
-    assert lonely.exhausted
-    many = np.ones(MOST_BUFFERS + 1, dtype=np.int64)
-    assert SuccessionSearch(BufferArrays(many * 0, many, many, many), 0).exhausted
+def lives(instance: Instance, difference: float) -> list[tuple[int, int, int]] | None:
+    whole = glue(instance, SuccessionRule(difference=difference))
+    if whole is None:
+        return None
+    columns = (whole.buffers.lower, whole.buffers.upper, whole.buffers.size)
+    return sorted(zip(*(column.tolist() for column in columns), strict=True))
+
+
+def test_as_many_that_end_and_begin_are_matched_where_sizes_leave_no_choice() -> None:
+    two = make((0, 4, 60), (1, 4, 20), (4, 9, 57), (4, 8, 21))
+    assert lives(two, 0.0) is None
+    assert lives(two, 0.1) == [(0, 9, 60), (1, 8, 21)]
+    forced = make((0, 4, 100), (1, 4, 92), (4, 9, 95), (4, 8, 105))  # 92 has no other mate than 95
+    assert lives(forced, 0.1) == [(0, 8, 105), (1, 9, 95)]
+    assert lives(forced, 0.2) is None
+    assert lives(make((0, 4, 60), (1, 4, 30), (4, 9, 57), (4, 8, 21)), 0.1) is None
+
+
+def test_of_more_that_begin_than_end_only_nearly_equal_ones_without_another_choice_are_glued() -> None:
+    assert lives(make((0, 4, 60), (1, 4, 30), (4, 9, 59), (4, 8, 21), (4, 7, 8)), 0.1) == [
+        (0, 9, 60), (1, 4, 30), (4, 7, 8), (4, 8, 21)
+    ]  # fmt: skip
+    assert lives(make((0, 4, 60), (1, 4, 61), (4, 9, 60), (4, 8, 21), (4, 7, 8)), 0.1) is None
 
 
 def test_alignments_that_do_not_divide_each_other_are_not_glued() -> None:
-    """One place for both would have to be a multiple of 6, which is neither's own: nothing is left to glue."""
-    search = SuccessionSearch(BufferArrays.of(make((0, 4, 6, 2), (4, 9, 6, 3))), 0)
-    assert search.placement() is None
+    """One place for both would have to be a multiple of 6, which is neither's own."""
+    assert glue(make((0, 4, 6, 2), (4, 9, 6, 3))) is None
 
 
-def test_it_is_given_up_where_others_are_far_below() -> None:
-    instance = make((0, 4, 6), (4, 9, 6), (0, 9, 3))
-    search = SuccessionSearch(BufferArrays.of(instance), 0)
-    for _ in range(TRIES):
-        assert search.is_promising(1)
-        assert checked_peak(instance, search) == 9
-    assert search.is_promising(9)
-    assert not search.is_promising(8)
+def test_what_a_rectangle_left_unused_is_filled_by_falling() -> None:
+    """The last one lies on the pair's rectangle, and falls beside its higher one."""
+    buffers = BufferArrays.of(make((0, 4, 6), (4, 9, 8), (0, 3, 5)))
+    assert fallen(buffers, np.array([0, 0, 8])).tolist() == [0, 0, 6]

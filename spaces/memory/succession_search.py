@@ -1,0 +1,170 @@
+"""The search of the fewer blocks that are left when what follows one another is glued (`spaces.memory.succession`).
+
+A program of a thousand buffers may come down to fifty blocks, about which exact questions are answered in a moment. Which limit on the live
+sum is the best one differs from one instance to the next, so there are several gluings; each gets a turn, then new ones and the best of
+those that may still come down take turns. When a turn ends, all buffers fall from where its blocks lie (`spaces.memory.falling`), so what
+rectangles left unused is not lost.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from kilotune.codegen.arrays import IntArray
+from kilotune.spaces.memory.arrays import BufferArrays
+from kilotune.spaces.memory.falling import fallen
+from kilotune.spaces.memory.gluing import GluedBuffers
+from kilotune.spaces.memory.orders import best_greedy
+from kilotune.spaces.memory.succession import SuccessionRule, glued_by_succession
+
+MOST_BUFFERS = 20_000
+"""Buffers above which no successions are looked for: a gluing would take seconds."""
+
+MOST_PAIRS = 20_000_000
+"""Conflicting pairs above which none are looked for: placing all of them in an order would take a second, and a fall takes seven."""
+
+TURN = 20_000_000
+"""The work that a gluing gets before another one's turn, in buffers looked at; some nanoseconds each."""
+
+VARIATIONS = (
+    (math.inf, 0.0),
+    (math.inf, 0.1),
+    (0.5, 0.1),
+    (1.0, 0.1),
+    (0.25, 0.1),
+    (0.5, 0.01),
+    (0.0, 0.0),
+    (0.25, 0.01),
+    (1.0, 0.2),
+    (0.0, 0.1),
+    (0.5, 0.0),
+)
+"""The share of the way from the bound up to the least peak that live sums may rise by, and the rule's difference."""
+
+NOISE = 0.7
+"""The noise after each of VARIATIONS was tried without: the same pairs would be glued again."""
+
+TRIES = 2 * len(VARIATIONS)
+"""Gluings before the search is given up where the best placement is far above what others found."""
+
+FAR_ABOVE = 1.02
+
+
+class PeakSearch(Protocol):
+    """A search of connected buffers; `component_search` has it."""
+
+    bound: int
+    offsets: IntArray
+
+    @property
+    def peak(self) -> int:
+        """Bytes."""
+
+    @property
+    def spent(self) -> int:
+        """Work so far, in buffers looked at."""
+
+    def step(self, goal: int, seconds: float) -> None:
+        """A little work."""
+
+
+@dataclass
+class _Gluing:
+    whole: GluedBuffers
+    search: PeakSearch
+    least: float = math.inf  # peak of all buffers that came of it
+    fallen_from: float = math.inf  # peak of the blocks that they fell from last
+
+
+class SuccessionSearch:
+    """The search of one connected set of buffers, of positive sizes. `search_of`: how blocks are searched, from where they lie (bytes) and
+    a seed."""
+
+    def __init__(
+        self, buffers: BufferArrays, seed: int, search_of: Callable[[BufferArrays, IntArray, int], PeakSearch]
+    ) -> None:
+        self._buffers, self._seed, self._search_of = buffers, seed, search_of
+        self._random = np.random.default_rng(seed)
+        self._bound = int(buffers.section_bytes.max())
+        self._gluings: list[_Gluing] = []
+        self._turns = self._turns_of_gluings()
+        self._current: _Gluing | None = None
+        self._ends_at = 0
+        self._tried, self._peak, self._least = 0, 0, math.inf
+        self.spent = 0
+        """Work so far, in buffers looked at."""
+        self.exhausted = len(buffers) > MOST_BUFFERS or int(buffers.conflicts.sum()) > MOST_PAIRS
+        """Whether hardly any buffers follow one another."""
+
+    def is_promising(self, peak_bytes: int) -> bool:
+        """Whether it is worth going on beside others, which found a placement of this peak."""
+        return not self.exhausted and (self._tried < TRIES or self._least <= FAR_ABOVE * peak_bytes)
+
+    def improve(self, peak_bytes: int, goal_bytes: int, seconds: float) -> IntArray | None:
+        """A step, where the least peak so far is this one; the placement of all buffers that came of it (bytes, shape (buffers,)), when
+        a turn ended with a new one."""
+        self._peak = peak_bytes
+        if self._current is None:
+            self._current = next(self._turns, None)
+            if self._current is None:
+                self.exhausted = True
+                return None
+            self._ends_at = self._current.search.spent + TURN
+        gluing, search = self._current, self._current.search
+        before = search.spent
+        search.step(max(search.bound, goal_bytes), seconds)
+        self.spent += search.spent - before
+        if self._is_open(gluing) and search.spent < self._ends_at:
+            return None
+        self._current = None
+        if search.peak >= gluing.fallen_from:
+            return None
+        return self._fallen(gluing)
+
+    def _turns_of_gluings(self) -> Iterator[_Gluing]:
+        for number in itertools.count():
+            new = self._new_gluing(number)
+            if new is not None:
+                yield new
+            elif number >= len(VARIATIONS) and not self._gluings:
+                return
+            waiting = [gluing for gluing in self._gluings if self._is_open(gluing)]
+            if waiting:
+                yield min(waiting, key=lambda gluing: gluing.least)
+
+    def _new_gluing(self, number: int) -> _Gluing | None:
+        share, difference = VARIATIONS[(number + self._seed) % len(VARIATIONS)]
+        most = self._bound + share * max(self._peak - 1 - self._bound, 0) if share < math.inf else math.inf
+        rule = SuccessionRule(most, difference, NOISE if number >= len(VARIATIONS) else 0.0)
+        self._tried += 1
+        self.spent += self._work_of_a_pass
+        whole = glued_by_succession(self._buffers, rule, self._random)
+        if whole is None:
+            return None
+        gluing = _Gluing(whole, self._search_of(whole.buffers, best_greedy(whole.buffers)[1], self._seed + number))
+        self._gluings.append(gluing)
+        return gluing
+
+    def _is_open(self, gluing: _Gluing) -> bool:
+        """Whether its blocks may still come down to less than the least peak."""
+        return gluing.search.bound < min(gluing.search.peak, self._peak)
+
+    def _fallen(self, gluing: _Gluing) -> IntArray:
+        gluing.fallen_from = gluing.search.peak
+        self.spent += self._work_of_a_pass
+        offsets = fallen(self._buffers, gluing.whole.spread(gluing.search.offsets))
+        peak = int((offsets + self._buffers.size).max())
+        gluing.least, self._least = min(gluing.least, peak), min(self._least, peak)
+        return offsets
+
+    @property
+    def _work_of_a_pass(self) -> int:
+        """What a gluing takes, or a fall, in buffers looked at."""
+        count = len(self._buffers)
+        return count * (500 + count // 4)
