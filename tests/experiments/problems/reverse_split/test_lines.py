@@ -44,5 +44,7 @@ def test_a_permitted_error_saves_digits_and_says_what_it_costs() -> None:
     lines = rough.lines(answers[1])
     assert "The kernels have 3 signed digits of 10: of each, weights are off by at most 7.78 %." in lines
     assert any(line.endswith("a smaller --error makes it smaller.") for line in lines)
-    assert rough.details(answers[1])["relative_errors"] == [pytest.approx(((25 + 49 + 9 + 4) / (101**2 + 49 + 9 + 64**2 + 4)) ** 0.5)]
+    assert rough.details(answers[1])["relative_errors"] == [
+        pytest.approx(((25 + 49 + 9 + 4) / (101**2 + 49 + 9 + 64**2 + 4)) ** 0.5)
+    ]
     assert exact.digit_sentences() == []
