@@ -242,7 +242,7 @@ def test_measurements_are_shared_when_asked(tmp_path: Path, monkeypatch: pytest.
 
 
 def test_an_unknown_option_is_refused_with_the_known_ones() -> None:
-    known = r"there are accumulator_bits, codebook, data, drop, .*, validation\."
+    known = r"there are accumulator_bits, codebook, data, drop, .*, validation, wide\."
     with pytest.raises(ValueError, match=rf"no option 'dorp' of the space shiftry \(did you mean 'drop'\?\); {known}"):
         tune("shiftry", dorp=1.0)
     with pytest.raises(
