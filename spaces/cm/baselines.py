@@ -43,9 +43,7 @@ def balanced_replicas(space: CmCandidates) -> dict[str, Replication]:
     replicas = {cost.shape.name: ONCE for cost in space.costs}
     by_name, shared = {cost.shape.name: cost for cost in space.costs}, space.hardware.stages_per_core > 1
     while True:
-        slowest = max(
-            replicas, key=lambda name: by_name[name].shape.iterations(replicas[name]) * by_name[name].iteration_ticks
-        )
+        slowest = max(replicas, key=lambda name: by_name[name].compute_ticks(replicas[name]))
         if shared and by_name[slowest].compute_ticks(replicas[slowest]) <= space.least_ticks:
             return replicas  # what one core does is no longer what all take together
         shape = by_name[slowest].shape

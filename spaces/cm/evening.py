@@ -68,12 +68,12 @@ def _pieces(cost: LayerCost, replication: Replication) -> tuple[Piece, ...]:
     """The stages of a layer."""
     shape, count = cost.shape, replication.count
     if replication.axis == CHANNELS:
-        iterations, shared = [shape.height * shape.width] * count, count
+        iterations = [shape.height * shape.width] * count
     else:
         rectangles = replica_rectangles(shape.height, shape.width, count, replication.axis)
-        iterations, shared = [one.height * one.width for one in rectangles], 1
-    stages = tuple(zip(cost.stage_ticks, cost.stage_rows, strict=True))
-    return tuple(Piece(n * -(-ticks // shared), rows) for n in iterations for ticks, rows in stages)
+        iterations = [one.height * one.width for one in rectangles]
+    stages = tuple(zip(cost.stage_ticks(replication), cost.stage_rows, strict=True))
+    return tuple(Piece(n * ticks, rows) for n in iterations for ticks, rows in stages)
 
 
 def _unevenness(by_layer: Mapping[str, Sequence[Piece]], cores: Cores) -> float:

@@ -102,21 +102,21 @@ class LoweredPipeline:
 
 @dataclass(frozen=True)
 class LayerCost:
-    """What a layer asks of the accelerator when it is there once. flow_ticks: elements through one of its cores, in
-    ticks of all the links of the best connected core; or of a stream between two of its blocks (partial sums, which
+    """What a layer asks of the accelerator when it is there once. once_ticks, chained_ticks: of an iteration, by stage, where all row
+    blocks send to the last one, and where they are chained, so that the last one adds a single sum. flow_ticks: elements through one
+    of its cores, in ticks of all the links of the best connected core; or of a stream between two of its blocks (partial sums, which
     take one route), in ticks of the widest link. chained_flow_ticks: the same where its row blocks are chained. port_ticks: of what
     GMEM sends to it, if all its ports shared that evenly; empty where it does not read the image. stage_rows: of crossbars, by
-    stage. stage_ticks: of an iteration, by stage. all_ticks: that
-    an image takes all its cores together, however often it is there. Streams of stages that may share a core may need no link: their
-    flow ticks are 0."""
+    stage. all_ticks: that an image takes all its cores together, however often it is there. Streams of stages that may share a core
+    may need no link: their flow ticks are 0."""
 
     shape: LayerShape
-    iteration_ticks: int
+    once_ticks: tuple[int, ...]
+    chained_ticks: tuple[int, ...]
     flow_ticks: float
     chained_flow_ticks: float
     port_ticks: PortTicks = field(default_factory=dict)
     stage_rows: tuple[int, ...] = ()
-    stage_ticks: tuple[int, ...] = ()
     all_ticks: int = 0
 
     def ticks(self, replication: Replication) -> float:
@@ -128,9 +128,14 @@ class LayerCost:
         return max(self.compute_ticks(replication), self.port_ticks.get(replication, 0.0))
 
     def compute_ticks(self, replication: Replication) -> int:
-        """Ticks per image of its largest replica's cores. Replicas of channels do as many iterations, which take less each."""
+        """Ticks per image of its largest replica's cores."""
+        return self.shape.iterations(replication) * max(self.stage_ticks(replication))
+
+    def stage_ticks(self, replication: Replication) -> tuple[int, ...]:
+        """Ticks of an iteration, by stage of a replica. Replicas of channels do as many iterations, which take less each."""
+        ticks = self.chained_ticks if replication.chained else self.once_ticks
         sharers = replication.count if replication.axis == CHANNELS else 1
-        return self.shape.iterations(replication) * -(-self.iteration_ticks // sharers)
+        return tuple(-(-each // sharers) for each in ticks) if sharers > 1 else ticks
 
     def stream_ticks(self, replication: Replication) -> float:
         """Ticks per image that its streams take, shared evenly by its replicas: see `flow_ticks`."""
@@ -147,24 +152,30 @@ def layer_costs(
     """By layer, in the order of the shapes. chained: lowered once as well, all row blocks in chains. ports: by layer, of those that
     read the image."""
     flows, chained_flows = _flow_ticks(once, hardware), _flow_ticks(chained, hardware)
-    ticks, rows = dict[str, list[int]](), dict[str, list[int]]()
-    for stage, lasts, taken in zip(once.pipeline.stages, once.ticks, once.rows, strict=True):
-        ticks.setdefault(stage.layer, []).append(lasts)
-        rows.setdefault(stage.layer, []).append(taken)
+    ticks, chained_ticks = _by_layer(once, once.ticks), _by_layer(chained, chained.ticks)
+    rows = _by_layer(once, once.rows)
     together = [_all_ticks(lowered) for lowered in (once, chained)]
     return tuple(
         LayerCost(
             shape,
-            max(ticks[shape.name]),
+            ticks[shape.name],
+            chained_ticks[shape.name],
             flows[shape.name],
             chained_flows[shape.name],
             ports.get(shape.name, {}),
-            tuple(rows[shape.name]),
-            tuple(ticks[shape.name]),
+            rows[shape.name],
             min(both[shape.name] for both in together),
         )
         for shape in shapes
     )
+
+
+def _by_layer(lowered: LoweredPipeline, figures: Sequence[int]) -> dict[str, tuple[int, ...]]:
+    """figures: by stage."""
+    found = dict[str, tuple[int, ...]]()
+    for stage, figure in zip(lowered.pipeline.stages, figures, strict=True):
+        found[stage.layer] = (*found.get(stage.layer, ()), figure)
+    return found
 
 
 def _all_ticks(lowered: LoweredPipeline) -> Counter[str]:
