@@ -56,11 +56,14 @@ FEWEST_LOOSE = 100
 WORK_BEFORE_LOOSE = 40_000_000
 """What the other ways get before the first loose gluing: most programs are solved by then."""
 
-SHARES = {"goal": 2, "way": 1, "glued": 3, "loose": 0.5, "lives": 0.5, "ejection": 1, "skyline": 1, "greedy": 1}
+SHARES = {"goal": 2, "way": 1, "glued": 3, "loose": 0.5, "lives": 1.5, "ejection": 1, "skyline": 1, "greedy": 1}
 """How the work is divided among the ways that are open."""
 
 LARGE_SHARES = {"goal": 2, "way": 1, "glued": 8, "loose": 2, "lives": 16, "ejection": 1, "skyline": 1, "greedy": 1}
 """How the work is divided from LARGE buffers on, about which a question is seldom answered, and among ways for what they are glued to."""
+
+LUCK = 4
+"""By how much the share grows of the way that lowered the peak last."""
 
 COMPARED_AT_ONCE = 16
 """Buffers that placing in an order looks at in the time of one elsewhere."""
@@ -91,6 +94,7 @@ class ComponentSearch:
         self._share, self._left_on_the_way = FIRST_SHARE, WORK_ON_THE_WAY
         self._spent = dict.fromkeys(SHARES, 0)
         self._shares = shares or _shares_of(len(buffers))
+        self._lucky: str | None = None
         self._questions: dict[int, CapacityQuestion] = {}
         self._ejection: Ejection | None = None
         self._skyline: SkylineSearch | None = None
@@ -127,8 +131,11 @@ class ComponentSearch:
         work, or after `seconds`."""
         target = max(self.bound, goal)
         steps = self._open_ways(target)
-        way = min(steps, key=lambda name: self._spent[name] / self._shares[name])
+        way = min(steps, key=lambda name: self._spent[name] / self._shares[name] / (LUCK if name == self._lucky else 1))
+        before = self.peak
         self._spent[way] += steps[way](target, seconds)
+        if self.peak < before:
+            self._lucky = way
 
     def _open_ways(self, target: int) -> dict[str, Callable[[int, float], int]]:
         """What may be done now, by name; of those that got nothing so far the first one is done first."""

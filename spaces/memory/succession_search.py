@@ -32,6 +32,9 @@ MOST_PAIRS = 20_000_000
 TURN = 20_000_000
 """The work that a gluing gets before another one's turn, in buffers looked at; some nanoseconds each."""
 
+PASSES_A_TURN = 3
+"""The least work of a turn, in multiples of what gluing takes."""
+
 VARIATIONS = (
     (math.inf, 0.0),
     (math.inf, 0.1),
@@ -49,6 +52,9 @@ VARIATIONS = (
 
 NOISE = 0.7
 """The noise after each of VARIATIONS was tried without: the same pairs would be glued again."""
+
+GOOD_VARIATIONS = 4
+"""So many, those that led to the lowest peaks, are tried again."""
 
 TRIES = 2 * len(VARIATIONS)
 """Gluings before the search is given up where the best placement is far above what others found."""
@@ -76,6 +82,7 @@ class PeakSearch(Protocol):
 
 @dataclass
 class _Gluing:
+    variation: tuple[float, float]
     whole: GluedBuffers
     search: PeakSearch
     least: float = math.inf  # peak of all buffers that came of it
@@ -115,7 +122,7 @@ class SuccessionSearch:
             if self._current is None:
                 self.exhausted = True
                 return None
-            self._ends_at = self._current.search.spent + TURN
+            self._ends_at = self._current.search.spent + max(TURN, PASSES_A_TURN * self._work_of_a_pass)
         gluing, search = self._current, self._current.search
         before = search.spent
         search.step(max(search.bound, goal_bytes), seconds)
@@ -139,7 +146,7 @@ class SuccessionSearch:
                 yield min(waiting, key=lambda gluing: gluing.least)
 
     def _new_gluing(self, number: int) -> _Gluing | None:
-        share, difference = VARIATIONS[(number + self._seed) % len(VARIATIONS)]
+        share, difference = variation = self._variation(number)
         most = self._bound + share * max(self._peak - 1 - self._bound, 0) if share < math.inf else math.inf
         rule = SuccessionRule(most, difference, NOISE if number >= len(VARIATIONS) else 0.0)
         self._tried += 1
@@ -147,13 +154,26 @@ class SuccessionSearch:
         whole = glued_by_succession(self._buffers, rule, self._random)
         if whole is None:
             return None
-        gluing = _Gluing(whole, self._search_of(whole.buffers, best_greedy(whole.buffers)[1], self._seed + number))
-        self._gluings.append(gluing)
-        return gluing
+        search = self._search_of(whole.buffers, best_greedy(whole.buffers)[1], self._seed + number)
+        self._gluings.append(_Gluing(variation, whole, search))
+        return self._gluings[-1]
+
+    def _variation(self, number: int) -> tuple[float, float]:
+        """Each in its turn, then the best ones."""
+        if number < len(VARIATIONS):
+            return VARIATIONS[(number + self._seed) % len(VARIATIONS)]
+        least = dict.fromkeys(VARIATIONS, math.inf)
+        for gluing in self._gluings:
+            least[gluing.variation] = min(least[gluing.variation], gluing.least)
+        return sorted(VARIATIONS, key=lambda variation: least[variation])[number % GOOD_VARIATIONS]
 
     def _is_open(self, gluing: _Gluing) -> bool:
-        """Whether its blocks may still come down to less than the least peak."""
-        return gluing.search.bound < min(gluing.search.peak, self._peak)
+        """Whether its blocks may still come down to what would be less than the least peak when all fell from there, as far as they did."""
+        search, fell_to = gluing.search, 1.0
+        if self._bound < gluing.fallen_from < math.inf:
+            fell_to = min((gluing.least - self._bound) / (gluing.fallen_from - self._bound), 1.0)
+        hoped = self._bound + fell_to * (search.bound - self._bound)
+        return search.bound < search.peak and hoped < self._peak
 
     def _fallen(self, gluing: _Gluing) -> IntArray:
         gluing.fallen_from = gluing.search.peak

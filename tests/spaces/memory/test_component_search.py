@@ -10,14 +10,14 @@ import pytest
 from kilotune.spaces.memory.arrays import BufferArrays
 from kilotune.spaces.memory.capacity_question import STATIC_ORDERS, CapacityQuestion, luby
 from kilotune.spaces.memory.checker import check_placement
-from kilotune.spaces.memory.component_search import ComponentSearch
+from kilotune.spaces.memory.component_search import LARGE_SHARES, ComponentSearch
 from kilotune.spaces.memory.csv_files import read_instance
 from kilotune.spaces.memory.exact import PlacementSearchStep, minimise_peak
 from kilotune.spaces.memory.fit_result import FitStatus
 from kilotune.spaces.memory.instance import Instance, Placement
 from kilotune.spaces.memory.native import load_kernel
 from kilotune.spaces.memory.orders import best_greedy
-from tests.spaces.memory.problems import DATA, guillotine, random_instance
+from tests.spaces.memory.problems import DATA, guillotine, random_instance, shrunk
 
 if load_kernel() is None:
     pytest.skip("no C compiler", allow_module_level=True)
@@ -73,3 +73,14 @@ def test_what_is_blamed_comes_earlier_and_finds_what_no_static_order_does() -> N
     question = CapacityQuestion(buffers, 1_012_736)
     asked = next(n for n in range(600) if question.ask(math.inf).status is FitStatus.FITS)
     assert asked >= len(STATIC_ORDERS)
+
+
+@pytest.mark.parametrize("lucky", ["skyline", "goal", "lives"])
+def test_the_way_that_lowered_the_peak_last_is_taken_before_those_that_got_as_much(lucky: str) -> None:
+    buffers = BufferArrays.of(shrunk(600, 1))
+    search = ComponentSearch(buffers, best_greedy(buffers)[1], gluing=False)
+    search._spent = {name: int(1_000_000 * share) for name, share in LARGE_SHARES.items()}
+    search._lucky = lucky
+    before = dict(search._spent)
+    search.step(search.bound, math.inf)
+    assert [name for name in before if search._spent[name] != before[name]] == [lucky]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from dataclasses import dataclass
 
 import numpy as np
 import pytest
@@ -12,10 +13,12 @@ from kilotune.codegen.arrays import IntArray
 from kilotune.spaces.memory.arrays import BufferArrays
 from kilotune.spaces.memory.checker import check_placement
 from kilotune.spaces.memory.component_search import ComponentSearch
+from kilotune.spaces.memory.gluing import GluedBuffers
 from kilotune.spaces.memory.instance import Instance, Placement
 from kilotune.spaces.memory.native import load_kernel
 from kilotune.spaces.memory.orders import best_greedy
-from kilotune.spaces.memory.succession_search import MOST_BUFFERS, MOST_PAIRS, TRIES, SuccessionSearch
+from kilotune.spaces.memory.succession import SuccessionRule, glued_by_succession
+from kilotune.spaces.memory.succession_search import MOST_BUFFERS, MOST_PAIRS, TRIES, SuccessionSearch, _Gluing
 from tests.spaces.memory.problems import make, shrunk, thinned
 
 if load_kernel() is None:
@@ -24,6 +27,12 @@ if load_kernel() is None:
 
 def exact(blocks: BufferArrays, offsets: IntArray, seed: int) -> ComponentSearch:
     return ComponentSearch(blocks, offsets, seed, succession=False)
+
+
+def glue(instance: Instance) -> GluedBuffers:
+    whole = glued_by_succession(BufferArrays.of(instance), SuccessionRule(), np.random.default_rng(0))
+    assert whole is not None
+    return whole
 
 
 def least_peak(instance: Instance, steps: int) -> tuple[float, float]:
@@ -60,6 +69,31 @@ def test_where_nothing_follows_anything_the_search_is_exhausted() -> None:
     crowd = ones[: math.isqrt(MOST_PAIRS) + 2]
     assert SuccessionSearch(BufferArrays(crowd * 0, crowd, crowd, crowd), 0, exact).exhausted
     assert not SuccessionSearch(BufferArrays(lower[:-1], lower[1:], ones[:-1], ones[:-1]), 0, exact).exhausted
+
+
+@dataclass
+class Still:
+    """A search that finds nothing."""
+
+    bound: int
+    peak: int
+    offsets: IntArray
+    spent: int = 0
+
+    def step(self, goal: int, seconds: float) -> None:
+        self.spent += 1
+
+
+@pytest.mark.parametrize(("bound", "hopeful"), [(13, True), (15, False), (18, False)])
+def test_blocks_whose_bound_is_above_the_peak_go_on_as_far_as_all_fall_from_there(bound: int, hopeful: bool) -> None:
+    """The live sum is 10. From blocks of 18 all fell to 12, a quarter of the way above it: from 13 to 10.75 and from 15 to 11.25, where 11
+    is known."""
+    instance = make((0, 4, 6), (4, 9, 10), (9, 12, 8))
+    whole = glue(instance)
+    search = SuccessionSearch(BufferArrays.of(instance), 0, exact)
+    search._peak = 11
+    blocks = _Gluing((math.inf, 0.0), whole, Still(bound, 18, whole.buffers.size), least=12, fallen_from=18)
+    assert search._is_open(blocks) == hopeful
 
 
 def test_it_is_given_up_where_others_are_far_below() -> None:
