@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 
 import numpy as np
 
@@ -64,12 +65,15 @@ class TensorRange:
         return max(square - 2 * edge * total + n * edge * edge, 0.0) + rounded + float(self.squares[:lost].sum())
 
 
-def tensor_ranges(graph: Graph, images: Array, limit: int) -> Mapping[str, TensorRange]:
-    """The ranges of every tensor, over all `images` [images, channels, height, width]. limit: the largest magnitude of an activation."""
+def tensor_ranges(
+    graph: Graph, images: Array, limit: int, limits: Mapping[str, int] = MappingProxyType({})
+) -> Mapping[str, TensorRange]:
+    """The ranges of every tensor, over all `images` [images, channels, height, width]. limit: the largest magnitude of an activation;
+    limits: of those tensors that have another one."""
     gathered: dict[str, _Gathered] = {}
     for name, tensor in tensors_of_images(graph, np.asarray(images, np.float32)):
-        gathered.setdefault(name, _Gathered(len(tensor))).add(tensor, limit)
-    return {name: found.result(limit) for name, found in gathered.items()}
+        gathered.setdefault(name, _Gathered(len(tensor))).add(tensor, limits.get(name, limit))
+    return {name: found.result(limits.get(name, limit)) for name, found in gathered.items()}
 
 
 class _Gathered:

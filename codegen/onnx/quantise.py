@@ -22,6 +22,7 @@ import dataclasses
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 
 import numpy as np
 from numpy.typing import NDArray
@@ -67,12 +68,14 @@ MOST_ALIGNED_BITS = 12
 @dataclass(frozen=True)
 class QuantisedGraph:
     """An integer network. exponents: by tensor, but for the sums before a shift, whose channels have their own; weight_bits: what
-    each convolution's weights really need; bounds: of every tensor."""
+    each convolution's weights really need; bounds: of every tensor; activation_bits: of the image and of each tensor that a shift or a
+    table brings to bits of its own, but for the network's output."""
 
     graph: Graph
     exponents: Mapping[str, int]
     weight_bits: Mapping[str, int]
     bounds: Mapping[str, Bounds]
+    activation_bits: Mapping[str, int]
 
     def image(self, image: Array) -> NDArray[np.int64]:
         """A real image, or several, as the network's integers: rounded to nearest, saturated."""
@@ -118,21 +121,31 @@ def random_images(shape: TensorShape, count: int, seed: int) -> list[Array]:
 
 
 def quantise(
-    graph: Graph, images: Sequence[Array] | Array, activation_bits: int = 8, weight_bits: int = 8
+    graph: Graph,
+    images: Sequence[Array] | Array,
+    activation_bits: int = 8,
+    weight_bits: int = 8,
+    bits_of: Mapping[str, int] = MappingProxyType({}),
 ) -> QuantisedGraph:
-    """The integer network, calibrated on `images`, each [channels, height, width].
+    """The integer network, calibrated on `images`, each [channels, height, width]. bits_of: of those of `QuantisedGraph.activation_bits`
+    that have others, 2 to 12.
 
-    ValueError when a layer cannot be held below 2**24 with any weights but zero, or a sum of the images is not finite.
+    ValueError when `bits_of` names a tensor without bits of its own, when a layer cannot be held below 2**24 with any weights but
+    zero, or a sum of the images is not finite.
     """
     limit = _limit(activation_bits)
     shape = graph.shapes[graph.input]
     seen = np.asarray(images, np.float32).reshape(-1, *shape)
-    ranges = tensor_ranges(graph, seen, limit)
+    ranges = tensor_ranges(graph, seen, limit, {name: _limit(bits) for name, bits in bits_of.items()})
     state = _QuantisationState(graph, ranges, limit, _limit(weight_bits))
     state.start(*_image_scale(seen, ranges[graph.input]))
     for node in graph.nodes:
         state.add(node)
-    return QuantisedGraph(state.integer_graph(), state.exponents, state.bits, state.bounds)
+    strange = [name for name in bits_of if name not in (graph.input, *state.own)]
+    if strange:
+        raise ValueError(f"{strange[0]!r} has no bits of its own")
+    own = {name: ranges[name].limit.bit_length() + 1 for name in (graph.input, *state.own)}
+    return QuantisedGraph(state.integer_graph(), state.exponents, state.bits, state.bounds, own)
 
 
 def _image_scale(images: Array, found: TensorRange) -> tuple[int, Bounds]:
@@ -160,6 +173,8 @@ class _QuantisationState:
     bits: dict[str, int] = field(default_factory=dict)
     bounds: dict[str, Bounds] = field(default_factory=dict)
     aligned: dict[tuple[str, int, int], str] = field(default_factory=dict)
+    own: dict[str, None] = field(default_factory=dict)
+    """Tensors that have bits of their own."""
     shapes: dict[str, TensorShape] = field(init=False)
     readers: Mapping[str, Sequence[Node]] = field(init=False)
 
@@ -286,8 +301,10 @@ class _QuantisationState:
             reader = readers[0]
             positive = isinstance(reader, ReluNode) or (isinstance(reader, ClipNode) and reader.low >= 0)
             return self._target(reader.output, cut or positive)
+        limit = self.limit if found is None else found.limit
         exponent = 0 if found is None else found.exponent() - cut
-        return exponent, (0, 2 * self.limit + 1) if cut else (-self.limit, self.limit)
+        self.own[name] = None
+        return exponent, (0, 2 * limit + 1) if cut else (-limit, limit)
 
     def _kept(self, node: Node, exponent: int) -> None:
         self._append(node)

@@ -36,10 +36,9 @@ def fidelity(graph: Graph, quantised: QuantisedGraph, images: Array, labels: Arr
     size = float(np.sqrt(np.square(exact).sum()))
     error = float(np.sqrt(np.square(scaled - exact).sum()))
     relative = error / size if size else float(error > 0)
-    chosen = any(isinstance(node, ArgMaxNode) and node.output == graph.output for node in graph.nodes)
     if not is_classifier(graph):
         return Fidelity(len(images), relative)
-    found, meant = (x[:, 0] if chosen else x.argmax(axis=1) for x in (scaled, exact))
+    found, meant = (chosen_classes(graph, outputs) for outputs in (scaled, exact))
     agreement = float((found == meant).mean())
     if labels is None:
         return Fidelity(len(images), relative, agreement)
@@ -47,8 +46,16 @@ def fidelity(graph: Graph, quantised: QuantisedGraph, images: Array, labels: Arr
     return Fidelity(len(images), relative, agreement, right, right_floats)
 
 
+def chosen_classes(graph: Graph, outputs: Array) -> Array:
+    """Classes by a classifier's outputs [images, elements]: the largest element, or what an ArgMax has computed."""
+    return np.asarray(outputs[:, 0] if _ends_in_classes(graph) else outputs.argmax(axis=1))
+
+
 def is_classifier(graph: Graph) -> bool:
     """Whether the output says one class of an image."""
     channels, high, wide = graph.shapes[graph.output]
-    chosen = any(isinstance(node, ArgMaxNode) and node.output == graph.output for node in graph.nodes)
-    return (high, wide) == (1, 1) and (channels > 1 or chosen)
+    return (high, wide) == (1, 1) and (channels > 1 or _ends_in_classes(graph))
+
+
+def _ends_in_classes(graph: Graph) -> bool:
+    return any(isinstance(node, ArgMaxNode) and node.output == graph.output for node in graph.nodes)

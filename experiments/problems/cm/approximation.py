@@ -31,7 +31,7 @@ def approximation(
     if data is None:
         return {"calibration_images": 0, "images": 0, "sentence": f"Integers: {WITHOUT_DATA}"}
     images, labels = data.unseen
-    most = max(1, MOST_COMPARED_OPERATIONS // max(1, operations_of(graph)))
+    most = most_compared(graph)
     found = fidelity(graph, quantised, images[:most], None if labels is None else labels[:most])
     figures = {name: value for name, value in dataclasses.asdict(found).items() if value is not None}
     sentence = _sentence(found, data, len(images))
@@ -45,10 +45,15 @@ def approximation(
     }
 
 
+def most_compared(graph: Graph, times: int = 1) -> int:
+    """How many images are compared, so many times, within MOST_COMPARED_OPERATIONS."""
+    return max(1, MOST_COMPARED_OPERATIONS // max(1, times * operations_of(graph)))
+
+
 def _noise(graph: Graph, quantised: QuantisedGraph, data: ImageData, cores: AnalogueCores) -> dict[str, Any]:
     """What becomes of the classes on noisy cells, by figures and a sentence."""
     images, labels = data.unseen
-    most = max(1, MOST_COMPARED_OPERATIONS // max(1, cores.draws * operations_of(graph)))
+    most = most_compared(graph, cores.draws)
     images, labels = images[:most], None if labels is None else labels[:most]
     exact = outputs_of_images(graph, np.asarray(images, np.float32)).reshape(len(images), -1)
     seen, integers = quantised.image(data.seen), quantised.image(images)

@@ -64,6 +64,13 @@ FAMILY = SpaceFamily(
             help="Bits of the converters behind the columns, for --noise  [default: 8]",
         ),
         click.Option(
+            ["--drop", "accuracy_drop"],
+            metavar="POINTS",
+            type=click.FloatRange(0, 100),
+            help="With --data, on hardware that counts bits: activations in as few bits, a layer each, as give no more than so many of a"
+            " hundred images for calibration another class  [default: 8 bits each]",
+        ),
+        click.Option(
             ["--strict", "strict"],
             is_flag=True,
             default=None,

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from kilotune.codegen.cm.programs import LoweredNetwork
 from kilotune.codegen.onnx.graph import Graph
 from kilotune.codegen.onnx.quantise import QuantisedGraph, random_images
+from kilotune.evaluators.cm.activation_widths import NarrowedNetwork
 from kilotune.evaluators.cm.stream import Setting
 from kilotune.evaluators.cm.verification import Verification, verify
 from kilotune.experiments.problems.cm.image_data import ImageData
@@ -25,13 +26,15 @@ MOST_VERIFIED_ITERATIONS = 150_000
 @dataclass(frozen=True, eq=False)
 class MappedNetwork:
     """A mapping space and the request that it comes from. quantised, floats: the integer network and the one that it was made
-    from; None for a weightless network, which nothing executes. data: real images, where there are any."""
+    from; None for a weightless network, which nothing executes. data: real images, where there are any. narrowed: how
+    the integer network's activations came to have fewer bits; None: they have 8."""
 
     request: TuneRequest
     space: CmSpace
     quantised: QuantisedGraph | None
     floats: Graph | None = None
     data: ImageData | None = None
+    narrowed: NarrowedNetwork | None = None
 
     def lowered(self, assignment: Assignment) -> LoweredNetwork:
         """The candidate's stages with their programs."""

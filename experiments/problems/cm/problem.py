@@ -29,6 +29,7 @@ from kilotune.experiments.problems.cm.artefacts import NAMES, artefacts, describ
 from kilotune.experiments.problems.cm.figures.best import mapping_section
 from kilotune.experiments.problems.cm.image_data import ImageData, load_images
 from kilotune.experiments.problems.cm.mapped_network import MappedNetwork
+from kilotune.experiments.problems.cm.narrowing import narrowed_network, widths_of
 from kilotune.experiments.problems.cm.networks import LAYERS, weightless
 from kilotune.experiments.problems.exported_texts import ExportsTexts
 from kilotune.experiments.problems.family import CommandOptions
@@ -52,6 +53,7 @@ NEED_IMAGES: Mapping[str, str] = MappingProxyType(
         "calibration": "--calibration counts images of",
         "noise": "--noise is seen on images of",
         "converter_bits": "--converter-bits are seen on images of",
+        "accuracy_drop": "--drop is counted on images of",
     }
 )
 """Options that say something of the images, by name; how a sentence about them begins."""
@@ -60,7 +62,8 @@ NEED_IMAGES: Mapping[str, str] = MappingProxyType(
 @dataclass(frozen=True)
 class MappingOptions:
     """What the command line says. `hardware`: a name, or an absolute path; `image_shape`: channels, height, width; `data`: an
-    absolute path; `calibration`: of its images; `noise`: seconds since cells were programmed; `converter_bits`: behind their columns."""
+    absolute path; `calibration`: of its images; `noise`: seconds since cells were programmed; `converter_bits`: behind their columns;
+    `accuracy_drop`: points that narrower activations may cost."""
 
     hardware: str | None = None
     image_shape: Sequence[int] | None = None
@@ -70,6 +73,7 @@ class MappingOptions:
     objective: str = "ticks"
     noise: float | None = None
     converter_bits: int | None = None
+    accuracy_drop: float | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,7 +110,12 @@ class MappingProblem(MappedNetwork, ExportsTexts):
         cores = None
         if options.noise is not None:
             cores = AnalogueCores(self.space.network.crossbar, options.noise, options.converter_bits or 8)
-        return approximation(self.floats, self.quantised, self.data, cores)
+        found = approximation(self.floats, self.quantised, self.data, cores)
+        if self.narrowed is None or self.data is None:
+            return found
+        widths = widths_of(self.narrowed, self.floats, self.data)
+        sentence = f"{widths.pop('sentence')}. {found['sentence']}"
+        return {**found, "widths": widths, "sentence": sentence}
 
     def texts(self, trial: Trial) -> dict[str, str | bytes]:
         """The mapping, its pictures, the state machines of the control units, and what executes it all."""
@@ -205,8 +214,11 @@ def build_problem(request: TuneRequest) -> MappingProblem:
     shape = graph.shapes[graph.input]
     data = None if options.data is None else load_images(Path(options.data), shape, options.calibration)
     graph = _with_weights(graph)
-    quantised = _quantised(graph, name, data)
-    return MappingProblem(request, CmSpace.of(quantised.graph, *asked), quantised, graph, data)
+    narrow = None
+    if data is not None and options.accuracy_drop is not None:
+        narrow = narrowed_network(graph, name, hardware, data, options.accuracy_drop)
+    quantised = _quantised(graph, name, data) if narrow is None else narrow.quantised
+    return MappingProblem(request, CmSpace.of(quantised.graph, *asked), quantised, graph, data, narrow)
 
 
 def _imported(name: str, image: Any) -> Graph:

@@ -173,6 +173,57 @@ def test_what_the_integers_cost_is_told_with_images_and_without(tmp_path: Path) 
     assert "for want of --data" in without["sentence"]
 
 
+def test_activations_are_narrowed_told_and_executed(tmp_path: Path) -> None:
+    """And the files run on their own, by the widths that are told, as onnxruntime does; a resumed study chooses the same ones."""
+    images, labels = digits_images(16)
+    onnx.save(digits_network(16), str(tmp_path / "digits.onnx"))
+    np.savez(tmp_path / "images.npz", images=images, labels=labels)
+    common = ("--input", str(tmp_path / "digits.onnx"), "--data", str(tmp_path / "images.npz"), "--drop", "2")
+    out, told = tmp_path / "out", tmp_path / "r.json"
+    asked = ("--hardware", "mesh-8x8-bits", "--budget", "20s,2trials", "--json", str(told), "--output", str(out))
+    assert tune(tmp_path, *common, *asked) == 0
+    result = json.loads(told.read_text())
+    widths = result["approximation"]["widths"]
+    bits = widths["activation_bits"]
+    assert widths["changed"] <= 0.02 * 64
+    assert widths["image_bits"] < widths["image_bits_with_8_bits"]
+    assert "pool1 " + str(bits["pool1"]) in result["approximation"]["sentence"]
+    program = json.loads((out / "program.json").read_text())
+    assert (program["image"]["low"], program["image"]["high"]) == (0, 2 ** bits["x"] - 1)
+    assert {edge["bits"] for edge in program["edges"] if edge["writer"] == -1} == {bits["x"]}
+    assert executed_alone(out, "--onnxruntime") == "2 images, 20 elements, 0 different"
+    with pytest.raises(SystemExit) as ended:
+        main(
+            [
+                "resume",
+                result["study"],
+                "--storage",
+                str(tmp_path / "studies.db"),
+                "--budget",
+                "4trials",
+                "--json",
+                str(told),
+            ]
+        )
+    assert ended.value.code == 0
+    assert json.loads(told.read_text())["approximation"]["widths"] == widths
+
+
+def test_narrowing_is_refused_where_bits_do_not_count_or_it_would_take_too_long(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An image has 3456 + 10 368 + 480 products, and four tensors may be narrowed six times each: 25 networks."""
+    images, _ = digits_images(16)
+    onnx.save(digits_network(16), str(tmp_path / "digits.onnx"))
+    np.savez(tmp_path / "images.npz", images=images)
+    common = ("--input", str(tmp_path / "digits.onnx"), "--data", str(tmp_path / "images.npz"), "--drop", "2")
+    assert tune(tmp_path, *common, "--budget", "1s") == 4
+    assert "found mesh-8x8, which has neither" in capsys.readouterr().err
+    monkeypatch.setattr("kilotune.experiments.problems.cm.narrowing.MOST_OPERATIONS", 10_000_000)
+    assert tune(tmp_path, *common, "--hardware", "mesh-8x8-bits", "--budget", "1s") == 4
+    assert "expected at most 27 images for calibration (--calibration), found 64" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -180,6 +231,7 @@ def test_what_the_integers_cost_is_told_with_images_and_without(tmp_path: Path) 
         (("--input", "lenet5", "--calibration", "3"), "--calibration counts images of --data"),
         (("--input", "lenet5", "--noise", "60"), "--noise is seen on images of --data"),
         (("--input", "lenet5", "--data", __file__, "--converter-bits", "6"), "--converter-bits is for --noise"),
+        (("--input", "lenet5", "--drop", "1"), "--drop is counted on images of --data"),
         (("--input", "resnet20", "--data", __file__), "--data is for ONNX files; resnet20 has no weights"),
         (("--input", "lenet5", "--data", __file__), "test_front_door.py: expected arrays by name"),
     ],

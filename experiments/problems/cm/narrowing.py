@@ -1,0 +1,58 @@
+"""`--drop`: activations in fewer bits, chosen before mappings are searched, and what is told of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kilotune.codegen.cm.hardware import Hardware
+from kilotune.codegen.onnx.batches import operations_of
+from kilotune.codegen.onnx.graph import Graph
+from kilotune.evaluators.cm.activation_widths import NarrowedNetwork, most_tries, narrowed
+from kilotune.evaluators.cm.fidelity import fidelity, is_classifier
+from kilotune.experiments.problems.cm.approximation import most_compared
+from kilotune.experiments.problems.cm.image_data import ImageData
+
+MOST_OPERATIONS = 40_000_000_000
+"""Multiplications of all networks that are tried, on all images: some ten seconds."""
+
+
+def narrowed_network(graph: Graph, name: str, hardware: Hardware, data: ImageData, points: float) -> NarrowedNetwork:
+    """`graph` with activations as narrow as so many points allow on the images for calibration. ValueError, a sentence, where bits do not
+    count, or there are too many operations."""
+    if not hardware.charges_bits and not hardware.input_bits_per_tick:
+        expected = "expected hardware with bits_per_tick or input_bits_per_tick"
+        raise ValueError(f"--drop makes activations narrower: {expected}, found {hardware.name}, which has neither.")
+    if not is_classifier(graph):
+        raise ValueError(
+            f"--drop is about classes: expected their scores as output, found {graph.output_shape} in {name}."
+        )
+    most = MOST_OPERATIONS // max(1, operations_of(graph) * most_tries(graph, data.seen))
+    if len(data.seen) > most:
+        expected = f"expected at most {most} images for calibration (--calibration), found {len(data.seen)}"
+        raise ValueError(f"--drop tries many networks of the size of {name}: {expected}.")
+    return narrowed(graph, data.seen, points)
+
+
+def widths_of(found: NarrowedNetwork, graph: Graph, data: ImageData) -> dict[str, Any]:
+    """As JSON, with a sentence without its full stop. graph: in floats. What 8 bits reach is counted on images that calibration has not
+    seen: accuracy, or without labels agreement with the floats."""
+    bits = found.quantised.activation_bits
+    images, labels = data.unseen
+    most = most_compared(graph)
+    plain = fidelity(graph, found.plain, images[:most], None if labels is None else labels[:most])
+    share, what = (plain.agreement, "in the floats' class") if plain.accuracy is None else (plain.accuracy, "right")
+    assert share is not None
+    each = ", ".join(f"{name} {count}" for name, count in bits.items())
+    bought = f"{found.image_bits} an image, {found.plain_image_bits} with 8 each"
+    lost = f"{found.changed} of {found.images} images for calibration have another class than with 8 bits"
+    return {
+        "activation_bits": dict(bits),
+        "permitted_points": found.points,
+        "changed": found.changed,
+        "image_bits": found.image_bits,
+        "image_bits_with_8_bits": found.plain_image_bits,
+        "share_with_8_bits": share,
+        "tried": found.tried,
+        "sentence": f"Bits of activations, of {found.tried} networks tried: {each}; {bought}. {lost}, which have {100 * share:.2f} % of the"
+        f" images that calibration has not seen {what}",
+    }
