@@ -60,8 +60,24 @@ def narrowed(graph: Graph, images: Array, points: float) -> NarrowedNetwork:
             open_tensors.remove(widest)
         if best.activation_bits[widest] == FEWEST_BITS:
             open_tensors.discard(widest)
-    image_bits, plain_bits = (_image_bits(each.activation_bits, sizes) for each in (best, plain))
-    return NarrowedNetwork(best, plain, points, changed, len(images), image_bits, plain_bits, tried)
+    return _narrowed(graph, (best, plain), points, changed, len(images), tried)
+
+
+def with_widths(
+    graph: Graph, images: Array, points: float, bits: Mapping[str, int], changed: int, tried: int
+) -> NarrowedNetwork:
+    """What `narrowed` has found with the same `images` and `points`, from the bits that it chose and what it counted, without trying again.
+    ValueError for bits that are none of this network."""
+    best, plain = quantise(graph, images, bits_of=bits), quantise(graph, images)
+    return _narrowed(graph, (best, plain), points, changed, len(images), tried)
+
+
+def _narrowed(
+    graph: Graph, found: tuple[QuantisedGraph, QuantisedGraph], points: float, changed: int, images: int, tried: int
+) -> NarrowedNetwork:
+    sizes = {name: prod(graph.shapes[name]) for name in found[1].activation_bits}
+    image_bits, plain_bits = (_image_bits(each.activation_bits, sizes) for each in found)
+    return NarrowedNetwork(*found, points, changed, images, image_bits, plain_bits, tried)
 
 
 def most_tries(graph: Graph, images: Array) -> int:

@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
 from typing import Any
 
+from kilotune.codegen.arrays import Array
 from kilotune.codegen.cm.hardware import Hardware
 from kilotune.codegen.onnx.batches import operations_of
 from kilotune.codegen.onnx.graph import Graph
-from kilotune.evaluators.cm.activation_widths import NarrowedNetwork, most_tries, narrowed
+from kilotune.codegen.onnx.quantise import quantise
+from kilotune.evaluators.cm.activation_widths import NarrowedNetwork, most_tries, narrowed, with_widths
 from kilotune.evaluators.cm.fidelity import fidelity, is_classifier
+from kilotune.evaluators.executors.cache import EvaluationCache
 from kilotune.experiments.problems.cm.approximation import most_compared
 from kilotune.experiments.problems.cm.image_data import ImageData
+from kilotune.search.fingerprint import fingerprint
+
+SEMANTICS = 1
+"""Version of how widths are chosen, part of the name under which they are kept."""
 
 MOST_OPERATIONS = 40_000_000_000
 """Multiplications of all networks that are tried, on all images: some ten seconds."""
@@ -30,7 +39,24 @@ def narrowed_network(graph: Graph, name: str, hardware: Hardware, data: ImageDat
     if len(data.seen) > most:
         expected = f"expected at most {most} images for calibration (--calibration), found {len(data.seen)}"
         raise ValueError(f"--drop tries many networks of the size of {name}: {expected}.")
-    return narrowed(graph, data.seen, points)
+    return _remembered(graph, data.seen, points)
+
+
+def _remembered(graph: Graph, images: Array, points: float) -> NarrowedNetwork:
+    """Widths that this or another process has found for the same network, images and points; else they are looked for, and kept: a study
+    that is resumed, reported or exported asks again."""
+    plain = quantise(graph, images)
+    kinds = [type(node).__name__ for node in plain.graph.nodes]
+    key = fingerprint("widths of activations", SEMANTICS, kinds, plain.graph, plain.exponents, images, points)
+    with contextlib.closing(EvaluationCache()) as cache:
+        kept = cache.artefact(key)
+        if kept is not None:
+            known = json.loads(kept)
+            return with_widths(graph, images, points, known["bits"], known["changed"], known["tried"])
+        found = narrowed(graph, images, points)
+        content = {"bits": dict(found.quantised.activation_bits), "changed": found.changed, "tried": found.tried}
+        cache.keep_artefact(key, json.dumps(content).encode())
+    return found
 
 
 def widths_of(found: NarrowedNetwork, graph: Graph, data: ImageData) -> dict[str, Any]:

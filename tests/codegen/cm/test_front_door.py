@@ -19,8 +19,10 @@ from kilotune.evaluators.cm.cells import DataHazardError
 from kilotune.evaluators.cm.functional import ScheduleParameters, replay
 from kilotune.evaluators.cm.timing import simulate
 from kilotune.evaluators.cm.verification import route_delays
+from kilotune.evaluators.executors.cache import EvaluationCache
 from kilotune.experiments.cli import main
 from kilotune.experiments.models.onnx_networks import lenet5
+from kilotune.experiments.problems.cm import narrowing
 from kilotune.experiments.problems.cm.problem import build_problem, read_options, resolve_input
 from kilotune.experiments.problems.family import CommandOptions
 from kilotune.experiments.requests.request import TuneRequest
@@ -173,11 +175,12 @@ def test_what_the_integers_cost_is_told_with_images_and_without(tmp_path: Path) 
     assert "for want of --data" in without["sentence"]
 
 
-def test_activations_are_narrowed_told_and_executed(tmp_path: Path) -> None:
+def test_activations_are_narrowed_told_and_executed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """And the files run on their own, by the widths that are told, as onnxruntime does; a resumed study chooses the same ones."""
     images, labels = digits_images(16)
     onnx.save(digits_network(16), str(tmp_path / "digits.onnx"))
     np.savez(tmp_path / "images.npz", images=images, labels=labels)
+    monkeypatch.setattr(narrowing, "EvaluationCache", lambda: EvaluationCache(tmp_path / "cache.db"))
     common = ("--input", str(tmp_path / "digits.onnx"), "--data", str(tmp_path / "images.npz"), "--drop", "2")
     out, told = tmp_path / "out", tmp_path / "r.json"
     asked = ("--hardware", "mesh-8x8-bits", "--budget", "20s,2trials", "--json", str(told), "--output", str(out))
@@ -192,6 +195,8 @@ def test_activations_are_narrowed_told_and_executed(tmp_path: Path) -> None:
     assert (program["image"]["low"], program["image"]["high"]) == (0, 2 ** bits["x"] - 1)
     assert {edge["bits"] for edge in program["edges"] if edge["writer"] == -1} == {bits["x"]}
     assert executed_alone(out, "--onnxruntime") == "2 images, 20 elements, 0 different"
+    # what has been found is not looked for again
+    monkeypatch.setattr(narrowing, "narrowed", pytest.fail)
     with pytest.raises(SystemExit) as ended:
         main(
             [
