@@ -104,8 +104,9 @@ class ModelProblem(TunedModel):
         return dataclasses.replace(self, request=request)
 
     def details(self, trial: Trial) -> dict[str, Any]:
-        """How the program divides, and how many channels were equalised."""
-        return {"rounding": self._rounding(trial), "equalised_channels": self.equalised_channels}
+        """How the program divides, and how many channels were equalised, where that was asked for."""
+        equalised = {} if self.equalised_channels is None else {"equalised_channels": self.equalised_channels}
+        return {"rounding": self._rounding(trial), **equalised}
 
     def lines(self, trial: Trial) -> list[str]:
         """How the program divides, where that was decided, and what was equalised, where that was asked for."""

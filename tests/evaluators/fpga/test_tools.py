@@ -29,6 +29,7 @@ import signal, sys
 from pathlib import Path
 from kilotune.evaluators.fpga.tools import run_tool
 from tests.evaluators.fpga.test_tools import WAITING
+signal.signal(signal.SIGHUP, signal.SIG_DFL)  # who begins tests in the background may have had it ignored
 if len(sys.argv) > 2:
     signal.signal(signal.SIGTERM, lambda *_: print("asked to end", flush=True))
 run_tool(WAITING, [], Path(sys.argv[1]))

@@ -58,6 +58,23 @@ def test_how_programs_divide_is_decided_where_that_is_asked_for() -> None:
         problem_of("seedot", "any")
 
 
+@pytest.mark.parametrize("space", ["seedot", "shiftry"])
+def test_layers_are_equalised_before_anything_is_decided_and_the_model_stays_what_it_is(space: str) -> None:
+    def problem_of(model: str, asked: bool | None) -> ModelProblem:
+        options = read_options(space, CommandOptions({} if asked is None else {"equalise": asked}))
+        return build_problem(TuneRequest(space, str(resolve_input(model)), "random", options=options))
+
+    plain, equalised = problem_of("mlp-digits", None), problem_of("mlp-digits", True)
+    assert equalised.float_metrics() == plain.float_metrics()
+    assert equalised.space.fingerprint != plain.space.fingerprint == problem_of("mlp-digits", False).space.fingerprint
+    candidate = Trial(0, random_candidate(plain.space, np.random.default_rng(0)), Measurement({}))
+    assert equalised.lines(candidate) == ["Channels equalised: 48."]  # 32 and 16 units
+    assert equalised.details(candidate)["equalised_channels"] == 48
+    assert not plain.lines(candidate)
+    (none,) = problem_of("fastgrnn16-digits", True).lines(candidate)
+    assert none.startswith("Channels equalised: none")
+
+
 def test_every_space_on_offer_has_a_front_door() -> None:
     for entry in entries():
         family, found = find_entry(entry.space)
