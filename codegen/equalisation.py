@@ -5,7 +5,8 @@ max(a, 0). The float program computes the same; with one scale for a whole matri
 lose less (Nagel et al. 2019, "Data-free quantization through weight equalization and bias correction", Section 4.1).
 
 Each element of a temporary has a factor, and so has what goes into a weight and what comes out of it. Operations say which of these are
-equal, and which are one: `factors_of` finds the classes of equal ones. Every class that weights lead to and from is free to be chosen.
+equal, and which are one: `factor_classes` finds the classes of equal ones. Every other class that weights lead to and from is free to be
+chosen.
 """
 
 from __future__ import annotations

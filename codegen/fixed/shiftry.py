@@ -4,6 +4,9 @@ The rules keep the natural scale of a result (the sum of the operands' scales fo
 sum) where it is not above the scale asked for, since scaling up would add no precision; a variable's effective scale
 is therefore the smaller of the two. Storage that is written in more than one place (the hidden state of a recurrence,
 the sum of a loop) must keep one scale, the one asked for, and is scaled up where a writer's natural scale is lower.
+
+Beyond the paper, variables may have 32 bits. No product and no sum is wider: of a factor of 32 bits as many of the upper ones count as
+the other factor leaves, and a sum of 32 bits has the scale of its finer operand, since there is room for it.
 """
 
 from __future__ import annotations
@@ -68,7 +71,7 @@ class ShiftryLowering:
         encoded: Int32Array | None = None,
         encodings: tuple[ParameterEncoding, ...] = (),
     ) -> FixedBatch:
-        """Lower N candidates: `bits` (8 or 16) and wanted `scales` [N, variables] in the order of `program.variables`.
+        """Lower N candidates: `bits` (8, 16 or 32) and wanted `scales` [N, variables] in the order of `program.variables`.
 
         `encoded` and `encodings` as in `FixedBatch`: they are stored, and nothing else depends on them. ValueError for one whose integers
         do not fit the width of its parameter, and for one bit of a sparse matrix.
