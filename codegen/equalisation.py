@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -92,11 +92,13 @@ class FactorClasses:
 def factor_classes(program: ir.Program) -> FactorClasses:
     """What the operations of a program say of the factors of its values and weights. ValueError, a sentence, for a program that is too
     large."""
-    nodes = _FactorNodes(program)
-    classes = _classes(nodes)
+    nodes = _factor_nodes(program)
+    classes = _classes(program, nodes)
     into, out_of = classes[nodes.first_into : nodes.first_out_of], classes[nodes.first_out_of :]
     count = int(classes.max(initial=0)) + 1
-    return FactorClasses(nodes.parameters, into, out_of, nodes.multiplied, int(classes[ONE]), count)
+    return FactorClasses(
+        nodes.parameters, into, out_of, _weights_that_multiply(program, nodes), int(classes[ONE]), count
+    )
 
 
 def _balanced(sizes: FloatArray, into: Nodes, out_of: Nodes, fixed: int, count: int) -> FloatArray:
@@ -115,59 +117,90 @@ def _balanced(sizes: FloatArray, into: Nodes, out_of: Nodes, fixed: int, count: 
     return logs
 
 
-@dataclass
+@dataclass(frozen=True)
 class _FactorNodes:
-    """Numbers of the nodes: `ONE`, elements of variables that are no parameters, what goes into each weight, and what comes out of it."""
+    """Numbers of the nodes: `ONE`, elements of variables that are no parameters, what goes into each weight, and what comes out of it.
 
-    program: ir.Program
-    starts: dict[str, int] = field(init=False)
-    parameters: dict[str, int] = field(init=False)
-    multiplied: npt.NDArray[np.bool_] = field(init=False)
-    """Which elements of parameters are factors of products, rather than added."""
+    `starts`: the first number of each variable that is no parameter. `weights`: the place of each parameter's first weight among all.
+    """
 
-    def __post_init__(self) -> None:
-        roles = {v.name: v for v in self.program.variables}
-        others = {name: v.size for name, v in roles.items() if v.role is not ir.Role.PARAMETER}
-        self.parameters = {name: v.size for name, v in roles.items() if v.role is ir.Role.PARAMETER}
-        firsts = itertools.accumulate(others.values(), initial=1)
-        self.starts = dict(zip(others, firsts, strict=False))
-        self.first_into = 1 + sum(others.values())
-        self.first_out_of = self.first_into + sum(self.parameters.values())
-        self.count = self.first_out_of + sum(self.parameters.values())
-        weights = itertools.accumulate(self.parameters.values(), initial=0)
-        self._weights = dict(zip(self.parameters, weights, strict=False))
-        self.multiplied = np.zeros(sum(self.parameters.values()), dtype=bool)
+    starts: Mapping[str, int]
+    parameters: Mapping[str, int]
+    weights: Mapping[str, int]
+    first_into: int
+    first_out_of: int
+    count: int
 
     def is_weight(self, source: Source) -> bool:
         """Whether a source is a parameter."""
         return source.variable in self.parameters
 
+    def weights_read(self, source: Source) -> Nodes:
+        """Places, among all weights, of those that a source reads."""
+        elements = source.elements.astype(np.int64).reshape(-1)
+        return np.asarray(elements[elements != NOWHERE] + self.weights[source.variable or ""])
+
     def into(self, source: Source, elements: Nodes) -> Nodes:
         """What goes into weights."""
-        return elements + (self.first_into + self._weights[source.variable or ""])
+        return elements + (self.first_into + self.weights[source.variable or ""])
 
     def out_of(self, source: Source, elements: Nodes) -> Nodes:
         """What comes out of weights."""
-        return elements + (self.first_out_of + self._weights[source.variable or ""])
+        return elements + (self.first_out_of + self.weights[source.variable or ""])
 
     def elements(self, variable: str | None, elements: Nodes) -> Nodes:
         """Elements of a variable that is no parameter."""
         return elements + self.starts[variable or ""]
 
-    def multiplies(self, source: Source, elements: Nodes) -> None:
-        """Weights are factors."""
-        self.multiplied[elements + self._weights[source.variable or ""]] = True
+
+def _factor_nodes(program: ir.Program) -> _FactorNodes:
+    parameters = {v.name: v.size for v in program.variables if v.role is ir.Role.PARAMETER}
+    others = {v.name: v.size for v in program.variables if v.role is not ir.Role.PARAMETER}
+    first_into = 1 + sum(others.values())
+    first_out_of = first_into + sum(parameters.values())
+    return _FactorNodes(
+        starts=_placed(others, 1),
+        parameters=parameters,
+        weights=_placed(parameters, 0),
+        first_into=first_into,
+        first_out_of=first_out_of,
+        count=first_out_of + sum(parameters.values()),
+    )
 
 
-def _classes(nodes: _FactorNodes) -> Nodes:
+def _placed(sizes: Mapping[str, int], first: int) -> dict[str, int]:
+    """Where each of several, one after the other, begins."""
+    return dict(zip(sizes, itertools.accumulate(sizes.values(), initial=first), strict=False))
+
+
+def _scaling(nodes: _FactorNodes, step: OperationInstance) -> Source | None:
+    """The weights of a product through which factors pass: those of the one operand that is weights, if the other one is computed."""
+    operation = step.operation
+    if not (operation.order is ir.Order.PRODUCTS or isinstance(operation, ir.Multiply)):
+        return None
+    known = [source for source in step.sources if source.variable is None or nodes.is_weight(source)]
+    return known[0] if len(known) == 1 and known[0].variable is not None else None
+
+
+def _weights_that_multiply(program: ir.Program, nodes: _FactorNodes) -> npt.NDArray[np.bool_]:
+    """Which weights are factors of products, rather than added."""
+    multiplied = np.zeros(sum(nodes.parameters.values()), dtype=bool)
+    for step in loop_steps(program):
+        source = _scaling(nodes, step)
+        if source is not None:
+            multiplied[nodes.weights_read(source)] = True
+    return multiplied
+
+
+def _classes(program: ir.Program, nodes: _FactorNodes) -> Nodes:
     """A class for every node. ValueError."""
     labels, waiting, count = np.arange(nodes.count), list[Equation](), 0
-    for equation in _equations(nodes):
+    for equation in _equations(program, nodes):
         waiting.append(equation)
         count += len(equation[0])
         if count > MOST_EQUATIONS:
             raise ValueError(
-                f"--equalise: expected a program of at most {MOST_EQUATIONS} reads and writes, found more in {nodes.program.name}."
+                f"--equalise: expected a program of at most {MOST_EQUATIONS} reads and writes, found more in {program.name}."
             )
         if sum(len(one) for one, _ in waiting) > SOLVED_TOGETHER:
             labels, waiting = _merged(labels, waiting), []
@@ -193,9 +226,8 @@ def _merged(labels: Nodes, equations: list[Equation]) -> Nodes:
             labels = shorter
 
 
-def _equations(nodes: _FactorNodes) -> Iterator[Equation]:
+def _equations(program: ir.Program, nodes: _FactorNodes) -> Iterator[Equation]:
     """What the operations of a program say of factors."""
-    program = nodes.program
     given = [v for v in program.variables if v.role is ir.Role.INPUT]
     for variable in given:
         yield _all_one(nodes.elements(variable.name, np.arange(variable.size)))
@@ -218,15 +250,15 @@ def _products(nodes: _FactorNodes, step: OperationInstance) -> Iterator[Equation
     left, right = step.sources
     a, b = (source.elements.astype(np.int64) for source in step.sources)
     out = nodes.elements(step.operation.out.variable, step.out.astype(np.int64))
-    if nodes.is_weight(left) == nodes.is_weight(right):
+    source = _scaling(nodes, step)
+    if source is None:
         yield from _pinned(nodes, step)
         return
-    if nodes.is_weight(left):
-        weights, read, source, other, written = a, b.T, left, right, out.T
+    if source is left:
+        weights, read, other, written = a, b.T, right, out.T
     else:
-        weights, read, source, other, written = b.T, a, right, left, out
+        weights, read, other, written = b.T, a, left, out
     # weights [outputs, Q], read [groups, Q], written [groups, outputs]
-    nodes.multiplies(source, weights.reshape(-1)[weights.reshape(-1) != NOWHERE])
     for column in range(weights.shape[1]):
         some = read[:, column][read[:, column] != NOWHERE]
         ways = weights[:, column][weights[:, column] != NOWHERE]
@@ -283,7 +315,6 @@ def _multiplied(nodes: _FactorNodes, step: OperationInstance, out: Nodes) -> Ite
         elements = source.elements.astype(np.int64).reshape(-1)
         if nodes.is_weight(source):
             other = next(one for one in step.sources if one is not source)
-            nodes.multiplies(source, elements)
             yield (
                 nodes.into(source, elements),
                 nodes.elements(other.variable, other.elements.astype(np.int64).reshape(-1)),
