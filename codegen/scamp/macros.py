@@ -6,7 +6,7 @@ a register to itself, and the negated sum is two macros.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 
 from kilotune.codegen.scamp.instructions import REGISTERS
 from kilotune.codegen.scamp.plan import Plan, PlanStep
@@ -19,29 +19,38 @@ _MACROS = (("copy", "mov"), ("div2", "divq"), ("zero", "res"))
 
 
 def plan_of(program: ScampProgram) -> Plan:
-    """The program without its registers. Raises `KeyError` where it reads a register before that is written.
+    """The program without its registers.
 
-    What a division leaves in its further registers has no place in a plan: `KeyError` where a program reads it.
+    ValueError, a sentence, where it reads a register that holds nothing yet, or what a division has left in its further registers: that
+    has no place in a plan.
     """
     held = {"A": 0}
     steps: list[PlanStep] = []
     results = {kernel: 0 for kernel, when in enumerate(program.reading_times) if not when}
     for number, operation in enumerate(program.operations, start=1):
+        _require_held(held, operation.sources, f"instruction {number}, {operation.op}")
         steps.append(PlanStep(operation.op, tuple(held[name] for name in operation.sources), operation.directions))
         for lost in operation.destinations[1:]:
             held.pop(lost, None)
         held[operation.destinations[0]] = len(steps)
         for kernel, when in enumerate(program.reading_times):
             if when == number:
+                _require_held(held, program.results[kernel : kernel + 1], f"kernel {kernel + 1}")
                 results[kernel] = held[program.results[kernel]]
     halvings = sum(program.instruction(operation).halvings for operation in program.operations)
     return Plan(program.target, halvings, tuple(steps), tuple(results[k] for k in range(len(program.results))))
 
 
+def _require_held(held: Mapping[str, int], names: Sequence[str], reader: str) -> None:
+    missing = [name for name in names if name not in held]
+    if missing:
+        raise ValueError(f"{reader}: expected a register that holds a value of the program, found {missing[0]}.")
+
+
 def as_macros(program: ScampProgram) -> ScampProgram:
     """A program of `scamp5` macros that computes what the `auke` program does, instruction by instruction.
 
-    Raises `RegisterPressureError` when the copies that this takes do not find a register.
+    Raises `RegisterPressureError` when the copies that this takes do not find a register, and as `plan_of`.
     """
     if program.target == "scamp5":
         return program

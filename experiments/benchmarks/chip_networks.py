@@ -1,24 +1,40 @@
 """Networks on the camera chip: accuracy exact and with the chip's noise, instructions, time and energy a frame, beside published figures.
 
-    python -m kilotune.experiments.benchmarks.chip_networks --data DIGITS.npz [--seconds 8] [--draws 10] [--images 0]
+    python -m kilotune.experiments.benchmarks.chip_networks --data DIGITS.npz [--folds 5] [--seconds 20] [--draws 10] [--images 0]
 
-For each bundled network the kernels are compiled and proved, and the whole frame is executed on the array, thresholds and counting
-included, on the samples that training did not see. `DIGITS.npz` has images (or X), 28 x 28 grey levels, and labels (or y).
+For each network the kernels are compiled and proved, and the whole frame is executed on the array, thresholds and counting included, on
+the samples that training did not see. The bundled networks have not seen every fifth sample, from the first on; for each further fold
+both networks are trained anew without every fifth sample from another one on, so that five folds measure every sample once, none of them
+by a network that has seen it. `DIGITS.npz` has images (or X), 28 x 28 grey levels, and labels (or y).
 """
 
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import click
+import numpy as np
+import numpy.typing as npt
 
+from kilotune.codegen.arrays import Array
 from kilotune.codegen.diagnostics import InputError
+from kilotune.codegen.scamp.kernel_files import parse_kernel_file
 from kilotune.evaluators.scamp5.array import REAL_CHIP
-from kilotune.evaluators.scamp5.network import accuracy, frame_cost, noisy_accuracy, run_network
+from kilotune.evaluators.scamp5.network import (
+    FrameCost,
+    NoisyAccuracy,
+    accuracy,
+    frame_cost,
+    noisy_accuracy,
+    run_network,
+)
 from kilotune.evaluators.scamp5.symbolic import prove
+from kilotune.experiments.papers.analognet_training import HELD_OUT, SIDE, trained_networks
 from kilotune.experiments.problems.labelled_images import read_labelled_images
-from kilotune.experiments.problems.reverse_split.networks import NETWORKS, bundled_network
+from kilotune.experiments.problems.reverse_split.networks import NETWORKS, bundled_text
 from kilotune.experiments.problems.reverse_split.problem import build_problem
 from kilotune.experiments.requests.request import TuneRequest
 from kilotune.search.space import Assignment
@@ -30,42 +46,104 @@ PUBLISHED = (
 )
 
 
+@dataclass(frozen=True)
+class NetworkFold:
+    """What a network makes of the samples that it has not seen, and what its program costs."""
+
+    kernels: int
+    macros: int
+    transfers: int
+    cost: FrameCost
+    samples: int
+    exact: float
+    noisy: NoisyAccuracy
+
+
 @click.command()
 @click.option("--data", required=True, type=click.Path(path_type=Path))
-@click.option("--seconds", default=8.0, show_default=True, help="CPU seconds of search a network.")
+@click.option(
+    "--folds",
+    default=HELD_OUT,
+    show_default=True,
+    type=click.IntRange(1, HELD_OUT),
+    help="1: the bundled networks alone.",
+)
+@click.option("--seconds", default=20.0, show_default=True, help="CPU seconds of search a network.")
 @click.option("--draws", default=10, show_default=True, type=click.Choice([6, 10, 20]), help="Of the noise.")
-@click.option("--images", default=0, show_default=True, help="At most so many of the unseen ones; 0: all.")
+@click.option("--images", default=0, show_default=True, help="At most so many of the unseen ones of a fold; 0: all.")
 @click.option("--seed", default=0, show_default=True)
-def main(data: Path, seconds: float, draws: int, images: int, seed: int) -> None:
-    """Print a row a network."""
+def main(data: Path, folds: int, seconds: float, draws: int, images: int, seed: int) -> None:
+    """Print a row a network and fold, and one over all folds."""
     click.echo(
-        f"{'network':20} {'kernels':>7} {'macros':>6} {'transfers':>9} {'frame instr.':>12} {'array us':>8} {'frame us':>8} "
+        f"{'network':20} {'fold':>4} {'kernels':>7} {'macros':>6} {'transfers':>9} {'frame instr.':>12} {'array us':>8} {'frame us':>8} "
         f"{'array uJ':>8} {'frame uJ':>8} {'digits':>6} {'exact %':>7} {'noisy %':>14}"
     )
     try:
-        for name in NETWORKS:
-            click.echo(_row(name, data, seconds, draws, images, seed))
+        found: dict[str, list[NetworkFold]] = {name: [] for name in NETWORKS}
+        for fold, (texts, pixels, labels) in enumerate(_folds(*read_labelled_images(data, SIDE), folds)):
+            for name in NETWORKS:
+                one = _measured(texts[name], pixels[: images or None], labels[: images or None], seconds, draws, seed)
+                found[name].append(one)
+                click.echo(_row(name, str(fold), [one]))
     except InputError as error:
         raise click.ClickException(str(error)) from error
+    for name in NETWORKS if folds > 1 else ():
+        click.echo(_row(name, "all", found[name]))
     for line in PUBLISHED:
         click.echo(line)
 
 
-def _row(name: str, data: Path, seconds: float, draws: int, images: int, seed: int) -> str:
-    network = bundled_network(name)
-    pixels, labels = read_labelled_images(data, network.side)
-    unseen = network.unseen(len(pixels))
-    pixels, labels = pixels[unseen][: images or None], labels[unseen][: images or None]
-    problem = build_problem(TuneRequest("reverse-split", name, "exhaustive"))
-    text = problem.space.program(_found(problem.space, seconds, seed)).text
-    program = prove(text, problem.wanted.sums, problem.wanted.depth)
-    cost = frame_cost(program, network, run_network(text, network, pixels).events)
-    exact = accuracy(text, network, pixels, labels)
-    noisy = noisy_accuracy(text, network, pixels, labels, REAL_CHIP, draws)
+def _folds(
+    images: Array, labels: npt.NDArray[np.int64], folds: int
+) -> Iterator[tuple[dict[str, str], Array, npt.NDArray[np.int64]]]:
+    """Kernel files by name, and the samples that those networks have not seen."""
+    unseen = np.arange(len(images)) % HELD_OUT == 0
+    for fold in range(folds):
+        moved, moved_labels = np.roll(images, -fold, axis=0), np.roll(labels, -fold)
+        texts = trained_networks(moved, moved_labels) if fold else {name: bundled_text(name) for name in NETWORKS}
+        within = unseen[: len(images) - fold].nonzero()[0]  # what is rolled round belongs to another fold
+        yield texts, moved[within], moved_labels[within]
+
+
+def _measured(
+    text: str, pixels: Array, labels: npt.NDArray[np.int64], seconds: float, draws: int, seed: int
+) -> NetworkFold:
+    network = parse_kernel_file(text, "network").network
+    assert network is not None
+    problem = build_problem(TuneRequest("reverse-split", text, "exhaustive"))
+    program_text = problem.space.program(_found(problem.space, seconds, seed)).text
+    program = prove(program_text, problem.wanted.sums, problem.wanted.depth)
+    return NetworkFold(
+        len(network.thresholds),
+        program.instructions,
+        program.bus_transfers,
+        frame_cost(program, network, run_network(program_text, network, pixels).events),
+        len(pixels),
+        accuracy(program_text, network, pixels, labels),
+        noisy_accuracy(program_text, network, pixels, labels, REAL_CHIP, draws),
+    )
+
+
+def _row(name: str, fold: str, folds: list[NetworkFold]) -> str:
+    """Means over folds, accuracies over their samples; the interval is that of the draws."""
+    samples = np.array([one.samples for one in folds])
+    shares = samples / samples.sum()
+    half_width = float(
+        np.sqrt(sum((share * one.noisy.half_width) ** 2 for share, one in zip(shares, folds, strict=True)))
+    )
+    means = np.array(
+        [
+            (one.kernels, one.macros, one.transfers, one.cost.instructions, one.cost.array_us, one.cost.frame_us,
+             one.cost.array_uj, one.cost.frame_uj)
+            for one in folds
+        ]
+    ).mean(axis=0)  # fmt: skip
+    kernels, macros, transfers, instructions, array_us, frame_us, array_uj, frame_uj = means.tolist()
+    exact = float(shares @ [one.exact for one in folds])
+    noisy = float(shares @ [one.noisy.mean for one in folds])
     return (
-        f"{name:20} {len(network.thresholds):7} {program.instructions:6} {program.bus_transfers:9} {cost.instructions:12} "
-        f"{cost.array_us:8.1f} {cost.frame_us:8.0f} {cost.array_uj:8.1f} {cost.frame_uj:8.0f} {len(pixels):6} {100 * exact:7.2f} "
-        f"{100 * noisy.mean:7.2f} +- {100 * noisy.half_width:.2f}"
+        f"{name:20} {fold:>4} {kernels:7.0f} {macros:6.4g} {transfers:9.4g} {instructions:12.4g} {array_us:8.1f} {frame_us:8.0f} "
+        f"{array_uj:8.1f} {frame_uj:8.0f} {samples.sum():6} {100 * exact:7.2f} {100 * noisy:7.2f} +- {100 * half_width:.2f}"
     )
 
 

@@ -19,6 +19,7 @@ import click
 import numpy as np
 import numpy.typing as npt
 
+from kilotune.codegen.arrays import Array
 from kilotune.experiments.artefacts.output_file import write_whole
 from kilotune.experiments.problems.labelled_images import read_labelled_images
 from kilotune.experiments.problems.reverse_split.filters import FILTERS
@@ -174,16 +175,9 @@ def network_file(
     }
 
 
-@click.command()
-@click.option("--data", required=True, type=click.Path(path_type=Path))
-@click.option(
-    "--output",
-    type=click.Path(path_type=Path, file_okay=False),
-    help="Folder; by default that of the bundled networks.",
-)
-def main(data: Path, output: Path | None) -> None:
-    """Train both networks and write them."""
-    images, labels = read_labelled_images(data, SIDE)
+def trained_networks(images: Array, labels: npt.NDArray[np.int64]) -> dict[str, str]:
+    """The kernel files of both networks by name, for grey `images` [images, SIDE, SIDE] of which every `HELD_OUT`-th one, from the first
+    on, is not seen."""
     pixels = (images >= BINARISED_AT).astype(np.float32)
     digits = Digits(pixels, labels, np.arange(len(images)) % HELD_OUT == 0)
     published = np.array(FILTERS["analognet2"].rows, dtype=np.float32)
@@ -193,10 +187,23 @@ def main(data: Path, output: Path | None) -> None:
         "analognet2-digits": network_file(digits, published, 2, ANALOGNET_LEVEL, halves),
         "ternary8-digits": network_file(digits, ternary, 0, TERNARY_LEVEL, thresholds),
     }
+    return {name: json.dumps(content, separators=(",", ":")) + "\n" for name, content in made.items()}
+
+
+@click.command()
+@click.option("--data", required=True, type=click.Path(path_type=Path))
+@click.option(
+    "--output",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="Folder; by default that of the bundled networks.",
+)
+def main(data: Path, output: Path | None) -> None:
+    """Train both networks and write them."""
+    made = trained_networks(*read_labelled_images(data, SIDE))
     folder = output or Path(__file__).parents[1] / "problems" / "reverse_split" / "networks"
     folder.mkdir(parents=True, exist_ok=True)
-    for name, content in made.items():
-        write_whole(folder / f"{name}.json", json.dumps(content, separators=(",", ":")) + "\n")
+    for name, text in made.items():
+        write_whole(folder / f"{name}.json", text)
         click.echo(f"{name}: {folder / name}.json")
 
 

@@ -160,6 +160,74 @@ def test_of_a_thousand_mutated_programs_exactly_the_right_ones_pass() -> None:
     assert refused > 800
 
 
+def illegal_program(generator: random.Random, left: int) -> ScampProgram:
+    """A random program of macros of which just one breaks a rule, and that reads nothing which is not written. `left`: the place of the
+    bad one, from the end."""
+    held, operations, bad = ["A"], list[Operation](), False
+    while not bad or left:
+        row = generator.choice(instruction_set("scamp5").rows)
+        destinations = tuple(generator.choice("ABCDEF") for _ in range(1 + row.destroyed))
+        sources = tuple(generator.choice(held) for _ in range(row.operands))
+        directions = tuple(generator.choice(sorted(DIRECTIONS)) for _ in range(row.directions))
+        operation = Operation(row.name, destinations, sources, directions)
+        if row.operands == 0 or (violation(ScampProgram("scamp5", (), ()), operation) is not None) == bad:
+            continue  # the first one is the bad one, all others are not
+        left -= bad
+        bad = True
+        operations.append(operation)
+        held = sorted({*held, *destinations})
+    return ScampProgram("scamp5", tuple(operations), (operations[-1].destinations[0],))
+
+
+def meant(program: ScampProgram) -> tuple[tuple[Sum, ...], int]:
+    """What a program would compute if its instructions could be had with any registers, and the depth."""
+    depth = sum(program.instruction(operation).halvings for operation in program.operations)
+    registers = {"A": Sum.image(depth)}
+    for operation in program.operations:
+        row = program.instruction(operation)
+        result = row.apply([registers[name] for name in operation.sources], operation.directions)
+        registers[operation.destinations[0]] = result
+        for name, factor in zip(operation.destinations[1:], row.left, strict=True):
+            registers[name] = result.scaled(factor)
+    return tuple(registers[name] for name in program.results), depth
+
+
+def test_a_thousand_programs_whose_sums_are_right_are_refused_for_one_illegal_macro() -> None:
+    generator = random.Random(5)
+    for number in range(1000):
+        program = illegal_program(generator, number % 4)
+        wanted, depth = meant(program)
+        with pytest.raises(WrongProgramError, match=r"Macro \d+: .* twice in its bus transfer"):
+            check_macros(format_macros(program), wanted, depth)
+        with pytest.raises(InputError, match="registers that the instruction permits"):
+            prove(format_program(program), wanted, depth)
+
+
+def test_macros_that_need_all_elements_flagged_are_refused_without() -> None:
+    text = "# scamp5; image in A; results in C\nB = mov2x(A, north, east)\nC = add(A, B)\n"
+    wanted, depth = execute(text)
+    source = source_of(text)
+    check_macros(source, wanted, depth)
+    flagging = next(line for line in source.splitlines() if "all()" in line)
+    with pytest.raises(WrongProgramError, match="flagged by all"):
+        check_macros(source.replace(flagging, ""), wanted, depth)
+
+
+@pytest.mark.parametrize(
+    ("lines", "named"),
+    [
+        ("B = add(A, C)", "instruction 1, add: .* found C"),
+        ("B = east(A)\nB = north(C)", "instruction 2, north: .* found C"),
+    ],
+)
+def test_what_reads_nothing_has_no_macros(lines: str, named: str) -> None:
+    program = parse_program(f"# auke; image in A; results in B\n{lines}\n")
+    with pytest.raises(ValueError, match=named):
+        format_macros(program)
+    with pytest.raises(ValueError, match=r"kernel 1: .* found D"):
+        format_macros(parse_program("# auke; image in A; results in D\nB = add(A, A)\n"))
+
+
 @given(plans())
 @settings(max_examples=60, deadline=None)
 def test_emitted_macros_pass_whatever_the_program(plan: Plan) -> None:

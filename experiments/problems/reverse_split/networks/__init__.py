@@ -11,10 +11,14 @@ NETWORKS = ("analognet2-digits", "ternary8-digits")
 """AnalogNet2's kernels with dense layers of our own, and eight ternary kernels; both for 28 x 28 digits."""
 
 
+def bundled_text(name: str) -> str:
+    """The file of one of `NETWORKS`, as JSON."""
+    return resources.files(__name__).joinpath(f"{name}.json").read_text(encoding="utf-8")
+
+
 def bundled_file(name: str) -> KernelFile:
     """The file of one of `NETWORKS`."""
-    text = resources.files(__name__).joinpath(f"{name}.json").read_text(encoding="utf-8")
-    return parse_kernel_file(text, f"{name}.json")
+    return parse_kernel_file(bundled_text(name), f"{name}.json")
 
 
 def bundled_network(name: str) -> ChipNetwork:
