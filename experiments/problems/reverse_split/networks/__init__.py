@@ -5,7 +5,6 @@ from __future__ import annotations
 from importlib import resources
 
 from kilotune.codegen.scamp.kernel_files import KernelFile, parse_kernel_file
-from kilotune.codegen.scamp.network import ChipNetwork
 
 NETWORKS = ("analognet2-digits", "ternary8-digits")
 """AnalogNet2's kernels with dense layers of our own, and eight ternary kernels; both for 28 x 28 digits."""
@@ -19,11 +18,3 @@ def bundled_text(name: str) -> str:
 def bundled_file(name: str) -> KernelFile:
     """The file of one of `NETWORKS`."""
     return parse_kernel_file(bundled_text(name), f"{name}.json")
-
-
-def bundled_network(name: str) -> ChipNetwork:
-    """What follows the kernels of one of `NETWORKS`."""
-    network = bundled_file(name).network
-    if network is None:
-        raise ValueError(f"{name}.json has no network.")
-    return network

@@ -12,7 +12,7 @@ import pytest
 from kilotune.codegen.diagnostics import InputError
 from kilotune.codegen.scamp.network_source import format_network
 from kilotune.experiments.problems.reverse_split.figures.stage_figures import stages_section
-from kilotune.experiments.problems.reverse_split.networks import NETWORKS, bundled_network
+from kilotune.experiments.problems.reverse_split.networks import NETWORKS, bundled_file
 from kilotune.experiments.problems.reverse_split.problem import (
     KernelProblem,
     build_problem,
@@ -67,7 +67,8 @@ def test_a_network_is_emitted_as_cpp_that_a_compiler_takes(name: str, tmp_path: 
     problem = built(name)
     assert problem.space.problem.registers == 5  # the sixth takes the thresholds
     program = problem._proved(first_text(problem))
-    network = bundled_network(name)
+    network = bundled_file(name).network
+    assert network is not None
     source = format_network(program, network)
     assert "F" not in program.registers
     kept = [f"keep_above<{k}>({'result' if program.read_after else register}, {round(threshold)});"
