@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cache
 
 from kilotune.codegen.scamp.instructions import Instruction, instruction_set
-from kilotune.codegen.scamp.sums import Sum
+from kilotune.codegen.scamp.sums import InexactHalfError, Sum
 
 
 @dataclass(frozen=True)
@@ -52,6 +52,15 @@ def evaluate(plan: Plan) -> tuple[Sum, ...]:
         operands = [values[number] for number in step.operands]
         values.append(plan.instruction(step).apply(operands, step.directions))
     return tuple(values)
+
+
+def is_exact(plan: Plan) -> bool:
+    """Whether every value on the way is a multiple of `2**-depth`, so that it can be computed in these units."""
+    try:
+        evaluate(plan)
+    except InexactHalfError:
+        return False
+    return True
 
 
 def computed(plan: Plan) -> tuple[Sum, ...]:

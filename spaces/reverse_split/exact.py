@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
 from kilotune.codegen.scamp.instructions import REGISTERS
-from kilotune.codegen.scamp.plan import Plan, PlanStep
+from kilotune.codegen.scamp.plan import Plan, PlanStep, is_exact
 from kilotune.codegen.scamp.registers import legalised, needed_registers
 from kilotune.codegen.scamp.relaxation import relax
 from kilotune.codegen.scamp.sums import Sum
@@ -286,7 +286,8 @@ class _ProgramSearch:
         known += starting_plans(self.wanted, self.depth, self.target, self.kept)
         for plan in shared_plans(self.wanted, self.depth, self.target):
             known += (plan, relax(plan, self.registers))
-        plans = list(dict.fromkeys(plan for plan in known if plan.depth == self.depth))
+        # a relaxed plan may halve earlier than this depth has room for
+        plans = [plan for plan in dict.fromkeys(known) if plan.depth == self.depth and is_exact(plan)]
         for plan in plans:
             self._offer(plan)
         yield

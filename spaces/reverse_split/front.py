@@ -13,10 +13,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from kilotune.codegen.scamp.graph import Transform, graph_of
-from kilotune.codegen.scamp.plan import Plan, evaluate
+from kilotune.codegen.scamp.plan import Plan, is_exact
 from kilotune.codegen.scamp.retiming import own_placing
 from kilotune.codegen.scamp.selection import select
-from kilotune.codegen.scamp.sums import InexactHalfError
 from kilotune.search.space import Assignment
 from kilotune.spaces.reverse_split.candidates import ReverseSplitCandidates
 from kilotune.spaces.reverse_split.exact import distinct, first_plans, with_trivial
@@ -118,11 +117,7 @@ class ProgramFront:
         move = Transform(halvings=self._random.choice((-1, 1)))
         stored = tuple(t.then(move) if first <= n <= last else t for n, t in enumerate(placing.stored))
         moved = select(graph, replace(placing, stored=stored), plan.target)
-        try:
-            evaluate(moved)
-        except InexactHalfError:
-            return None
-        return moved
+        return moved if is_exact(moved) else None
 
     def _start(self, allowance: int) -> Plan | None:
         if not self._points:

@@ -7,6 +7,7 @@ import random
 
 import pytest
 
+from kilotune.codegen.scamp.kernel import Kernel, KernelSet
 from kilotune.codegen.scamp.plan import Plan, PlanStep, computed, evaluate
 from kilotune.codegen.scamp.registers import allocate, needed_registers
 from kilotune.codegen.scamp.sums import Sum
@@ -16,6 +17,7 @@ from kilotune.spaces.reverse_split.bounds import chain_length, lower_bound
 from kilotune.spaces.reverse_split.construction import divided, factorised, separated, starting_plans
 from kilotune.spaces.reverse_split.exact import IncumbentProgram, shortest_program
 from kilotune.spaces.reverse_split.improvement import ProgramWalk, plan_cost
+from kilotune.spaces.reverse_split.measuring import SplitProblem
 from kilotune.spaces.reverse_split.programs import (
     BUS_TRANSFERS,
     INSTRUCTIONS,
@@ -27,6 +29,7 @@ from kilotune.spaces.reverse_split.programs import (
     residue,
     verified,
 )
+from kilotune.spaces.reverse_split.space import ReverseSplitSpace
 from tests.spaces.reverse_split.small_programs import brute_force, random_plan
 
 pytestmark = pytest.mark.skipif(load_kernel() is None, reason="needs a C compiler")
@@ -258,3 +261,11 @@ def test_a_wrong_plan_is_refused() -> None:
     plan = Plan("auke", 0, (PlanStep("east", (0,)),), (1,))
     with pytest.raises(ArithmeticError):
         verified(plan, (Sum.image(0),))
+
+
+def test_a_start_that_halves_before_there_is_room_for_it_is_left_out() -> None:
+    """Relaxing the shared program of this kernel of 8 bits puts divisions before weights that are odd at its depth."""
+    rows = [[36, -92, 22], [64, 112, -18], [-56, 8, 100]]
+    space = ReverseSplitSpace(SplitProblem(KernelSet((Kernel.of_rows(rows),)).approximate(0), "scamp5"))
+    found = [step.candidate for step in itertools.islice(space.exact_search(0), 4)]
+    assert all(space.evaluate([candidate])[0].failure is None for candidate in found if candidate is not None)
