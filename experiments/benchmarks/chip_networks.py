@@ -35,10 +35,9 @@ from kilotune.evaluators.scamp5.symbolic import prove
 from kilotune.experiments.papers.analognet_training import HELD_OUT, SIDE, trained_networks
 from kilotune.experiments.problems.labelled_images import read_labelled_images
 from kilotune.experiments.problems.reverse_split.networks import NETWORKS, bundled_text
-from kilotune.experiments.problems.reverse_split.problem import build_problem
+from kilotune.experiments.problems.reverse_split.problem import KernelSpace, build_problem
 from kilotune.experiments.requests.request import TuneRequest
 from kilotune.search.space import Assignment
-from kilotune.spaces.reverse_split.space import ReverseSplitSpace
 
 PUBLISHED = (
     "AnalogNet, published (Wong et al. 2020, on the chip, 60 000 training digits): 96.9 %, 2260 frames/s (442 us), 0.7 mJ a frame",
@@ -147,7 +146,7 @@ def _row(name: str, fold: str, folds: list[NetworkFold]) -> str:
     )
 
 
-def _found(space: ReverseSplitSpace, seconds: float, seed: int) -> Assignment:
+def _found(space: KernelSpace, seconds: float, seed: int) -> Assignment:
     """The best candidate of a search."""
     start = time.process_time()
     best: Assignment | None = None

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from functools import cached_property
 
 from kilotune.codegen.diagnostics import InputError
+from kilotune.codegen.scamp.kernel import ApproximatedSet
 from kilotune.codegen.scamp.plan import Plan
 from kilotune.codegen.scamp.registers import RegisterPressureError
 from kilotune.codegen.scamp.selection import RememberedTrees
@@ -92,6 +93,10 @@ class ReverseSplitCandidates:
     def evaluate(self, batch: Sequence[Assignment]) -> list[Measurement]:
         """Metrics of `measuring.metrics_of`; a failure where there is no program that fits the registers."""
         return [self._measure(assignment) for assignment in batch]
+
+    def kernels_of(self, assignment: Assignment) -> ApproximatedSet:
+        """What the program of a candidate computes: the same for all."""
+        return self.problem.kernels
 
     def program(self, assignment: Assignment) -> ProvedProgram:
         """The proved program of a candidate. ValueError, a sentence: it has none."""

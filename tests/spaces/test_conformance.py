@@ -24,6 +24,12 @@ BUNDLED = {
     "shiftry-fitted": {"space": "shiftry", "input": "worked-example", "options": {"narrow": True, "fitted": True}},
     "memory": {"space": "memory"},
     "reverse-split": {"space": "reverse-split", "input": "sobel"},
+    "reverse-split-errors": {
+        "space": "reverse-split",
+        "input": "[[5, -3], [7, 1]]",
+        "objective": "front",
+        "options": {"error": 0.3},
+    },
     "fpga": {"space": "fpga", "input": "worked-example"},
     "fpga-joint": {"space": "fpga", "input": "worked-example", "options": {"joint": True}},
     "cm": {"space": "cm", "input": "lenet5"},
@@ -34,7 +40,7 @@ OF_FILES = {"forest"}
 BUNDLED |= {entry.space: {"space": entry.space} for entry in entries() if entry.space not in {*BUNDLED, *OF_FILES}}
 """A space of ours that is not here yet is checked with the input that it has without --input."""
 
-SLOW = {"cm": ["procedure", "annealing"], "reverse-split": ["procedure"]}
+SLOW = {"cm": ["procedure", "annealing"], "reverse-split": ["procedure"], "reverse-split-errors": ["procedure"]}
 """Searches that take seconds, which the tests of these spaces follow to their end."""
 
 

@@ -7,7 +7,7 @@ import click
 from kilotune.experiments.problems.family import SpaceEntry, SpaceFamily, SpaceListing
 
 OBJECTIVES = ("instructions", "transfers", "front")
-"""Bus transfers are time and energy; the front is that of transfers and noise."""
+"""Bus transfers are time and energy; the front is that of transfers and noise, with --error that of instructions and weights' errors."""
 
 FAMILY = SpaceFamily(
     "Convolution programs for SCAMP-5 (reverse-split)",
@@ -37,7 +37,8 @@ FAMILY = SpaceFamily(
             type=click.FloatRange(0, 1, max_open=True),
             metavar="SHARE",
             help="Weights have as few signed digits as keep each kernel within that share of its size (0.05: the root of the sum of its"
-            " squared errors is at most 5 % of that of its squared weights)  [default: as near as --depth allows]",
+            " squared errors is at most 5 % of that of its squared weights). With --objective front every error up to it: instructions"
+            " against errors  [default: as near as --depth allows]",
         ),
         click.Option(
             ["--data", "data"],
@@ -52,6 +53,7 @@ FAMILY = SpaceFamily(
         ("instructions", "instructions"),
         ("bus_transfers", "bus transfers"),
         ("registers", "registers"),
+        ("weight_error_percent", "error of the weights, %"),
         ("rmse_grey_levels", "RMSE on photographs, grey levels"),
         ("ssim", "SSIM on photographs"),
         ("accuracy", "accuracy"),

@@ -6,23 +6,20 @@ import contextlib
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from fractions import Fraction
 from functools import lru_cache
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, ClassVar
 
 from kilotune.codegen.diagnostics import InputError
-from kilotune.codegen.scamp.few_digits import digits_of, relative_error, with_few_digits
+from kilotune.codegen.scamp.few_digits import with_few_digits
 from kilotune.codegen.scamp.instructions import INSTRUCTION_SETS, REGISTERS
 from kilotune.codegen.scamp.kernel import MAXIMUM_DEPTH, ApproximatedSet, Kernel, KernelSet
 from kilotune.codegen.scamp.kernel_files import KernelFile, parse_kernel_file, read_kernel_file
 from kilotune.codegen.scamp.macros import format_macros
 from kilotune.codegen.scamp.network import ChipNetwork
 from kilotune.codegen.scamp.network_source import MOST_MAPS, format_network
-from kilotune.codegen.scamp.program import ScampProgram
 from kilotune.codegen.scamp.registers import RegisterPressureError
-from kilotune.codegen.scamp.sums import Cell
 from kilotune.evaluators.scamp5.images import LIBRARIES, photographs, photographs_are_loaded
 from kilotune.evaluators.scamp5.kernel_accuracy import KernelAccuracy
 from kilotune.evaluators.scamp5.macro_check import check_macros
@@ -34,9 +31,15 @@ from kilotune.experiments.problems.family import CommandOptions
 from kilotune.experiments.problems.reverse_split.chip_network import MeasuredNetwork, read_digits
 from kilotune.experiments.problems.reverse_split.filters import DEFAULT_FILTER, FILTERS
 from kilotune.experiments.problems.reverse_split.networks import NETWORKS, bundled_file
+from kilotune.experiments.problems.reverse_split.weight_errors import (
+    approximation_sentence,
+    digits_sentence,
+    relative_errors,
+)
 from kilotune.experiments.requests.request import ACCURACY, TuneRequest, stored_fields
 from kilotune.search.space import Assignment, Metrics, Trial
 from kilotune.search.suggestion import did_you_mean
+from kilotune.spaces.reverse_split.approximations import ApproximationSpace, approximations
 from kilotune.spaces.reverse_split.measuring import KernelGoal, SplitProblem
 from kilotune.spaces.reverse_split.programs import load_kernel
 from kilotune.spaces.reverse_split.rounding import rounded
@@ -78,6 +81,9 @@ class KernelOptions:
     error: float | None = None
 
 
+KernelSpace = ReverseSplitSpace | ApproximationSpace
+
+
 @dataclass(frozen=True)
 class KernelProblem(ExportsTexts):
     """Kernels, what is to be computed in place of them, and the space of programs that do."""
@@ -88,7 +94,7 @@ class KernelProblem(ExportsTexts):
     request: TuneRequest
     kernels: KernelSet
     wanted: ApproximatedSet
-    space: ReverseSplitSpace
+    space: KernelSpace
     measured: MeasuredNetwork | None = None
     given_depth: int = 0
     """At which the weights are read, before what they have in common is taken out."""
@@ -120,28 +126,28 @@ class KernelProblem(ExportsTexts):
 
     def texts(self, trial: Trial) -> dict[str, str]:
         """The program, and the chip's macros where they find registers: none that the chip forbids leaves."""
-        text = self._text(trial.assignment)
+        text, made = self._text(trial.assignment), self.made(trial)
         texts = {"program": text}
         with contextlib.suppress(RegisterPressureError):  # copies that only the macros need may find no register
-            source = format_macros(self._proved(text))
-            check_macros(source, self.space.problem.wanted, self.space.problem.depth)
+            source = format_macros(prove(text, made.sums, made.depth))
+            check_macros(source, made.sums, made.depth)
             texts["macros"] = source
-        if "macros" in texts and self.measured is not None and len(self.wanted.sums) <= MOST_MAPS:
-            texts["network"] = format_network(self._proved(text), self.measured.network)
+        if "macros" in texts and self.measured is not None and len(made.sums) <= MOST_MAPS:
+            texts["network"] = format_network(prove(text, made.sums, made.depth), self.measured.network)
         return texts
 
     def details(self, trial: Trial) -> dict[str, Any]:
         """For the result file: the program's text, its cost on the chip, and what approximating the kernels cost."""
         if trial.measurement.failure is not None:
             return {}
-        text = self._text(trial.assignment)
-        program = self._proved(text)
+        text, made = self._text(trial.assignment), self.made(trial)
+        program = prove(text, made.sums, made.depth)
         return {
             "program": text.splitlines(),
             "target": program.target,
-            "depth": self.wanted.depth,
-            "largest_weight_error": float(self.wanted.largest_error),
-            "relative_errors": self.relative_errors(),
+            "depth": made.depth,
+            "largest_weight_error": float(made.largest_error),
+            "relative_errors": relative_errors(self.kernels, made),
             "microseconds": 1e6 * program.seconds,
             "energy_microjoules": 1e6 * program.energy_joules,
         }
@@ -149,9 +155,9 @@ class KernelProblem(ExportsTexts):
     def lines(self, trial: Trial) -> list[str]:
         """For the terminal: the same."""
         if trial.measurement.failure is not None:
-            return [trial.measurement.failure, *self.digit_sentences(), self.approximation_sentence()]
-        text = self._text(trial.assignment)
-        program = self._proved(text)
+            return [trial.measurement.failure, *self.approximation_sentences(self.made(trial))]
+        text, made = self._text(trial.assignment), self.made(trial)
+        program = prove(text, made.sums, made.depth)
         cost = (
             f"{counted(program.instructions, 'instruction')}, {counted(program.bus_transfers, 'bus transfer')}: "
             f"{1e6 * program.seconds:.1f} us and {1e6 * program.energy_joules:.2f} uJ a frame"
@@ -159,51 +165,21 @@ class KernelProblem(ExportsTexts):
         missing = [] if load_kernel() else [WITHOUT_COMPILER]
         if self.measured is not None:
             missing.insert(0, self.measured.sentence(text))
-        return [text.rstrip("\n"), cost, *self.digit_sentences(), self.approximation_sentence(), *missing]
+        return [text.rstrip("\n"), cost, *self.approximation_sentences(made), *missing]
 
-    def relative_errors(self) -> list[float]:
-        """By kernel: the root of its weights' squared errors over that of its squared weights."""
-        pairs = zip(self.kernels.kernels, self.wanted.approximations, strict=True)
-        return [relative_error(kernel, approximation) for kernel, approximation in pairs]
+    def made(self, trial: Trial) -> ApproximatedSet:
+        """What the program of a candidate computes."""
+        return self.space.kernels_of(trial.assignment)
 
-    def digit_sentences(self) -> list[str]:
-        """How many digits a permitted error has saved; nothing without one."""
-        if stored_fields(KernelOptions, self.request.options, "request").error is None:
-            return []
-        exact = digits_of(self.kernels.approximate(self.given_depth))
-        worst = 100.0 * max(self.relative_errors(), default=0.0)
-        return [
-            f"The kernels have {digits_of(self.wanted)} signed digits of {exact}: of each, weights are off by at most {worst:.3g} %."
-        ]
-
-    def approximation_sentence(self) -> str:
+    def approximation_sentences(self, made: ApproximatedSet) -> list[str]:
         """What the kernels' weights became."""
-        error = self.wanted.largest_error
-        if not error:
-            return f"The weights are exact at depth {self.wanted.depth} (multiples of 1/{1 << self.wanted.depth})."
-        remedy = "a greater --depth" if not self.digit_sentences() else "a smaller --error"
-        number, cell, weight = max(
-            (
-                (number, cell, weight)
-                for number, kernel in enumerate(self.kernels.kernels, start=1)
-                for cell, weight in kernel.weights
-            ),
-            key=lambda entry: abs(self._error(entry[0], entry[1])),
-        )
-        return (
-            f"The weights are approximated to multiples of 1/{1 << self.wanted.depth}: the largest error is "
-            f"{float(error):.4g} ({float(weight):.10g} at cell {cell} of kernel {number} becomes "
-            f"{float(weight + self._error(number, cell)):.10g}); {remedy} makes it smaller."
-        )
-
-    def _error(self, number: int, cell: Cell) -> Fraction:
-        return self.wanted.approximations[number - 1].errors.get(cell, Fraction(0))
+        permitted = stored_fields(KernelOptions, self.request.options, "request").error is not None
+        remedy = "a smaller --error" if permitted else "a greater --depth"
+        digits = [digits_sentence(self.kernels, made, self.kernels.approximate(self.given_depth))] if permitted else []
+        return [*digits, approximation_sentence(self.kernels, made, remedy)]
 
     def _text(self, assignment: Assignment) -> str:
         return self.space.program(assignment).text
-
-    def _proved(self, text: str) -> ScampProgram:
-        return prove(text, self.wanted.sums, self.wanted.depth)
 
 
 @lru_cache(maxsize=16)
@@ -273,7 +249,13 @@ def build_problem(request: TuneRequest) -> KernelProblem:
     measured = _measured(asked.network, options, request.input)
     depth, registers = options.depth, options.registers or asked.registers
     depth = depth_of(asked.kernels, asked.depth if depth is None else depth)
-    wanted = approximated(asked.kernels, depth, request.input, options.error)
+    objective = options.objective or KernelGoal.INSTRUCTIONS.value
+    is_front = objective == KernelGoal.FRONT.value and options.error is not None
+    wanted = approximated(asked.kernels, depth, request.input, None if is_front else options.error)
+    if is_front and options.accuracy is not None:
+        raise ValueError(
+            f"{request.input}: --limit accuracy rounds weights itself, so it does not go with a front of their errors."
+        )
     if measured is not None:
         registers = network_registers(registers, request.input)
         wanted, measured = _rounded(wanted, measured, options.accuracy, request.input)
@@ -282,8 +264,11 @@ def build_problem(request: TuneRequest) -> KernelProblem:
     target = options.target or asked.target or DEFAULT_TARGET
     if target not in INSTRUCTION_SETS:
         raise ValueError(f"{request.input}: expected a target {' or '.join(INSTRUCTION_SETS)}, found {target!r}.")
-    objective = options.objective or "instructions"
-    space = ReverseSplitSpace(SplitProblem(wanted, target, registers, KernelGoal(objective)))
+    space: KernelSpace
+    if is_front and options.error is not None:
+        space = ApproximationSpace(approximations(asked.kernels, depth, options.error), target, registers)
+    else:
+        space = ReverseSplitSpace(SplitProblem(wanted, target, registers, KernelGoal(objective)))
     return KernelProblem(request, asked.kernels, wanted, space, measured, depth)
 
 

@@ -14,18 +14,17 @@ from kilotune.experiments.problems.paper_trials import ProcedureKey
 from kilotune.experiments.problems.problem import Problem
 from kilotune.experiments.problems.reverse_split.figures.program_figures import graph_figure, registers_figure
 from kilotune.experiments.problems.reverse_split.figures.split_figures import (
+    FRONT_AXES,
     front_figure,
     has,
     kernels_figure,
 )
 from kilotune.experiments.problems.reverse_split.figures.stage_figures import stages_section
 from kilotune.experiments.problems.reverse_split.figures.value_graph import ValueGraph, value_graph
-from kilotune.experiments.problems.reverse_split.problem import KernelProblem
+from kilotune.experiments.problems.reverse_split.problem import KernelProblem, KernelSpace
 from kilotune.search.procedure import run_procedure
 from kilotune.search.space import Option, Trial
 from kilotune.search.study import Study
-from kilotune.spaces.reverse_split.measuring import KernelGoal
-from kilotune.spaces.reverse_split.space import ReverseSplitSpace
 
 MOST_DRAWN = 400
 """Instructions; a longer program is no picture."""
@@ -34,7 +33,7 @@ MOST_DRAWN = 400
 def draw(problem: Problem, study: Study) -> tuple[Section, ...]:
     """See `problems.drawing.Drawing`."""
     kernels = cast(KernelProblem, problem)
-    weights = Section("Weights of the filter", (_weights(kernels),))
+    weights = Section("Weights of the filter", (_weights(kernels, study.result().best),))
     return (*_program(kernels, study), weights, _search(kernels, study), *_stages(kernels, study))
 
 
@@ -84,7 +83,7 @@ def _stages(problem: KernelProblem, study: Study) -> tuple[Section, ...]:
     return () if section is None else (section,)
 
 
-def _papers_program(space: ReverseSplitSpace) -> ScampProgram | None:
+def _papers_program(space: KernelSpace) -> ScampProgram | None:
     """None where the heuristic finds none, and where it is too long for a picture."""
     trial = paper_trial(space)
     if trial is None or trial.measurement.failure is not None:
@@ -124,12 +123,12 @@ def registers_words(program: ScampProgram, graph: ValueGraph, problem: KernelPro
     )
 
 
-def _weights(problem: KernelProblem) -> Figure:
-    wanted = problem.wanted
+def _weights(problem: KernelProblem, best: Trial | None) -> Figure:
+    wanted = problem.wanted if best is None else problem.made(best)
     kernels = problem.kernels.kernels
     sizes = ", ".join(dict.fromkeys(f"{kernel.rows} x {kernel.columns}" for kernel in kernels))
     what = "What is asked for, above, and what is computed" if wanted.largest_error else "What is computed"
-    words = f"{what}: {counted(len(kernels), 'kernel')} of {sizes}, north above. {problem.approximation_sentence()}"
+    words = f"{what}: {counted(len(kernels), 'kernel')} of {sizes}, north above. {problem.approximation_sentences(wanted)[-1]}"
     return Figure(kernels_figure(kernels, wanted), words)
 
 
@@ -140,7 +139,8 @@ def _search(problem: KernelProblem, study: Study) -> Section:
     paper = paper_trial(space)
     length = None if paper is None else paper.measurement.metrics.get(metric)
     failed = sum(trial.measurement.failure is not None for trial in trials)
-    heading = "The front of transfers and noise" if space.problem.goal is KernelGoal.FRONT else "Length of the program"
+    axes = FRONT_AXES.get(space.objectives[-1].metric)
+    heading = "Length of the program" if axes is None else f"The front of {axes[0].name} and {axes[1].name}"
     if not any(has(trial, metric) for trial in trials):
         return Section(heading, (Paragraph(f"None of {counted(len(trials), 'trial')} has a program."),))
     best = cast(Trial, result.best).measurement.metrics
@@ -153,28 +153,30 @@ def _search(problem: KernelProblem, study: Study) -> Section:
     if result.bound is not None:
         optimal = ", so none is better" if result.proved else ""
         sentences.append(f"No program takes less than {result.bound:g} {title}{optimal}.")
-    if space.problem.goal is not KernelGoal.FRONT:
+    if axes is None:
         return Section(heading, (Paragraph(" ".join(sentences)),))  # its course is drawn for every space
     ends = [trial.measurement.metrics for trial in result.front]
     if ends:
         sentences.append(
-            f"The front has {counted(len(ends), 'program')}, from {ends[0]['bus_transfers']:g} transfers with "
-            f"{ends[0]['noise_percent']:.3g} % noise to {ends[-1]['bus_transfers']:g} with {ends[-1]['noise_percent']:.3g} %."
+            f"The front has {counted(len(ends), 'program')}, from {axes[0].told(ends[0])} and {axes[1].told(ends[0])} to "
+            f"{axes[0].told(ends[-1])} and {axes[1].told(ends[-1])}."
         )
-    return Section(heading, (Figure(front_figure(trials, result.front, paper, result.bound), " ".join(sentences)),))
+    return Section(
+        heading, (Figure(front_figure(trials, result.front, paper, result.bound, axes), " ".join(sentences)),)
+    )
 
 
-def paper_trial(space: ReverseSplitSpace) -> Trial | None:
+def paper_trial(space: KernelSpace) -> Trial | None:
     """What the paper's heuristic reaches; some tenths of a second, once."""
     return _paper_trial(ProcedureKey.of(space))
 
 
 @lru_cache(maxsize=16)
-def _paper_trial(asked: ProcedureKey[ReverseSplitSpace]) -> Trial | None:
+def _paper_trial(asked: ProcedureKey[KernelSpace]) -> Trial | None:
     return run_procedure(asked.space)
 
 
 @lru_cache(maxsize=64)
-def _text(asked: ProcedureKey[ReverseSplitSpace], assignment: tuple[tuple[str, Option], ...]) -> str:
+def _text(asked: ProcedureKey[KernelSpace], assignment: tuple[tuple[str, Option], ...]) -> str:
     """The text of a candidate's program, computed once: relaxing a long one takes a second."""
     return asked.space.program(dict(assignment)).text

@@ -1,9 +1,11 @@
-"""The kernels of a reverse-split study, and the front of transfers and noise."""
+"""The kernels of a reverse-split study, and the front of two of its metrics."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
+from types import MappingProxyType
 
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
@@ -67,18 +69,51 @@ def kernels_figure(kernels: Sequence[Kernel], wanted: ApproximatedSet) -> go.Fig
     return figure
 
 
+@dataclass(frozen=True)
+class FrontAxis:
+    """One of the two metrics of a front: what it is called, and how its axis says it."""
+
+    metric: str
+    name: str
+    title: str
+    unit: str
+
+    def told(self, metrics: Mapping[str, float]) -> str:
+        """A value in words."""
+        return f"{metrics[self.metric]:.4g}{self.unit}"
+
+
+FRONT_AXES: Mapping[str, tuple[FrontAxis, FrontAxis]] = MappingProxyType(
+    {
+        "noise_percent": (
+            FrontAxis("bus_transfers", "transfers", "bus transfers", " transfers"),
+            FrontAxis("noise_percent", "noise", "noise, % of the result's RMS", " % noise"),
+        ),
+        "weight_error_percent": (
+            FrontAxis("instructions", "instructions", "instructions", " instructions"),
+            FrontAxis("weight_error_percent", "errors of the weights", "error, % of a kernel's size", " % error"),
+        ),
+    }
+)
+"""By the second metric."""
+
+
 def front_figure(
-    trials: Sequence[Trial], front: Sequence[Trial], paper: Trial | None, bound: float | None
+    trials: Sequence[Trial],
+    front: Sequence[Trial],
+    paper: Trial | None,
+    bound: float | None,
+    axes: tuple[FrontAxis, FrontAxis],
 ) -> go.Figure:
-    """Bus transfers against noise: every trial, the front, the paper's heuristic, the bound on transfers."""
+    """One metric against another: every trial, the front, the paper's heuristic, the bound on the first one."""
     figure = go.Figure()
-    first, second = "bus_transfers", "noise_percent"
+    first, second = axes[0].metric, axes[1].metric
 
     def point(trial: Trial) -> tuple[float, float]:
         return trial.measurement.metrics[first], trial.measurement.metrics[second]
 
     shown = thinned([point(trial) for trial in trials if has(trial, first) and has(trial, second)])
-    hover = "%{x} bus transfers, noise %{y:.3g} %"
+    hover = f"%{{x}}{axes[0].unit}, %{{y:.3g}}{axes[1].unit}"
     groups: list[tuple[str, list[tuple[float, float]], dict[str, object], dict[str, object] | None]]
     groups = [("trial", shown, {"color": NEUTRAL, "size": 5, "opacity": 0.6}, None)]
     best = sorted(point(trial) for trial in front)
@@ -103,8 +138,8 @@ def front_figure(
         figure.add_annotation(
             x=bound, y=1, yref="paper", text=f"bound {bound:g}", showarrow=False, xanchor="left", xshift=4
         )
-    figure.update_xaxes(title="bus transfers", **axis_of([x for _, points, *_ in groups for x, _ in points]))
-    figure.update_yaxes(title="noise, % of the result's RMS", rangemode="tozero")
+    figure.update_xaxes(title=axes[0].title, **axis_of([x for _, points, *_ in groups for x, _ in points]))
+    figure.update_yaxes(title=axes[1].title, rangemode="tozero")
     figure.update_layout(height=400)
     return figure
 

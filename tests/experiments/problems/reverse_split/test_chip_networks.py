@@ -11,6 +11,7 @@ import pytest
 
 from kilotune.codegen.diagnostics import InputError
 from kilotune.codegen.scamp.network_source import format_network
+from kilotune.evaluators.scamp5.symbolic import prove
 from kilotune.experiments.problems.reverse_split.figures.stage_figures import stages_section
 from kilotune.experiments.problems.reverse_split.networks import NETWORKS, bundled_file
 from kilotune.experiments.problems.reverse_split.problem import (
@@ -66,7 +67,7 @@ def first_text(problem: KernelProblem) -> str:
 def test_a_network_is_emitted_as_cpp_that_a_compiler_takes(name: str, tmp_path: Path) -> None:
     problem = built(name)
     assert problem.space.problem.registers == 5  # the sixth takes the thresholds
-    program = problem._proved(first_text(problem))
+    program = prove(first_text(problem), problem.wanted.sums, problem.wanted.depth)
     network = bundled_file(name).network
     assert network is not None
     source = format_network(program, network)
@@ -137,10 +138,10 @@ def test_what_does_not_go_together_is_refused(digits: Path, tmp_path: Path) -> N
 
 def test_the_report_draws_an_image_an_instruction(digits: Path) -> None:
     problem = built("analognet2-digits", data=str(digits))
-    program = problem._proved(first_text(problem))
+    program = prove(first_text(problem), problem.wanted.sums, problem.wanted.depth)
     section = stages_section(program, problem.measured)
     assert section is not None
     (figure,) = section.blocks
     assert len(figure.figure.data) == program.instructions + 1  # type: ignore[union-attr]
     plain = built("sobel")
-    assert stages_section(plain._proved(first_text(plain)), plain.measured) is not None
+    assert stages_section(prove(first_text(plain), plain.wanted.sums, plain.wanted.depth), plain.measured) is not None

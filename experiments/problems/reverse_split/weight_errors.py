@@ -1,0 +1,36 @@
+"""What became of kernels' weights, in sentences: how many signed digits they kept, and how far the worst one is off."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+from kilotune.codegen.scamp.few_digits import digits_of, relative_error
+from kilotune.codegen.scamp.kernel import ApproximatedSet, KernelSet
+
+
+def relative_errors(kernels: KernelSet, made: ApproximatedSet) -> list[float]:
+    """By kernel: the root of its weights' squared errors over that of its squared weights."""
+    return [relative_error(kernel, one) for kernel, one in zip(kernels.kernels, made.approximations, strict=True)]
+
+
+def digits_sentence(kernels: KernelSet, made: ApproximatedSet, exact: ApproximatedSet) -> str:
+    """How many digits a permitted error has saved."""
+    worst = 100.0 * max(relative_errors(kernels, made), default=0.0)
+    return f"The kernels have {digits_of(made)} signed digits of {digits_of(exact)}: of each, weights are off by at most {worst:.3g} %."
+
+
+def approximation_sentence(kernels: KernelSet, made: ApproximatedSet, remedy: str) -> str:
+    """The worst weight, and what makes the error smaller."""
+    error = made.largest_error
+    if not error:
+        return f"The weights are exact at depth {made.depth} (multiples of 1/{1 << made.depth})."
+    errors = [one.errors for one in made.approximations]
+    number, cell, weight = max(
+        ((number, cell, weight) for number, kernel in enumerate(kernels.kernels) for cell, weight in kernel.weights),
+        key=lambda entry: abs(errors[entry[0]].get(entry[1], Fraction(0))),
+    )
+    return (
+        f"The weights are approximated to multiples of 1/{1 << made.depth}: the largest error is "
+        f"{float(error):.4g} ({float(weight):.10g} at cell {cell} of kernel {number + 1} becomes "
+        f"{float(weight + errors[number].get(cell, Fraction(0))):.10g}); {remedy} makes it smaller."
+    )
