@@ -171,6 +171,7 @@ LOADED_ONCE = {  # libraries, tables and parsed text that few arguments have
         for name in ("_shifted_arrays", "shiftry_exponential", "seedot_exponential")
     ),
     *("evaluators/compiled_library.py _version", "spaces/reverse_split/programs.py needs"),
+    "spaces/reverse_split/term_prices.py term_prices",
     *("evaluators/fpga/cost_model.py gate_costs", "evaluators/fpga/synthesis.py _version"),
 }
 

@@ -9,13 +9,11 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 from heapq import heapify, heappop, heappush
 
-from kilotune.codegen.scamp.kernel import signed_digits
-from kilotune.codegen.scamp.plan import Plan, PlanStep, without_dead_steps
-from kilotune.codegen.scamp.selection import fused
-from kilotune.codegen.scamp.sums import DIRECTIONS, Cell, Sum
+from kilotune.codegen.scamp.plan import Plan
+from kilotune.codegen.scamp.sums import Cell, Sum
+from kilotune.spaces.reverse_split.plan_writer import PlanWriter
 
 FACTORS: tuple[Cell, ...] = ((1, 0), (0, 1), (1, 1), (1, -1), (2, 0), (0, 2), (3, 0), (0, 3))
 """Distances d of the factors 1 + x**d and 1 - x**d that are tried, in this order."""
@@ -25,132 +23,6 @@ UNITS = (5, 4, 3, 2, 1)
 
 MOST_CORRECTION = 16
 MOST_CORRECTED_CELLS = 64
-
-
-class _ConstructionWriter:
-    """Steps in an order of computation; a sum that is there already is not computed again."""
-
-    def __init__(self, depth: int, target: str) -> None:
-        self.depth, self._target = depth, target
-        self._steps: list[PlanStep] = []
-        self._numbers = {Sum.image(depth): 0}
-        self._computed = dict(self._numbers)  # what is forgotten too
-
-    def __contains__(self, value: object) -> bool:
-        return value in self._numbers
-
-    def _write(self, value: Sum, op: str, *operands: Sum, directions: tuple[str, ...] = ()) -> Sum:
-        if value and value not in self._numbers:
-            self._steps.append(PlanStep(op, tuple(self._numbers[operand] for operand in operands), directions))
-            self._numbers[value] = self._computed[value] = len(self._steps)
-        return value
-
-    def shift(self, value: Sum, cell: Cell) -> Sum:
-        for distance, (plus, minus) in zip(cell, (("east", "west"), ("north", "south")), strict=True):
-            way = plus if distance > 0 else minus
-            for _ in range(abs(distance)):
-                moved = value.shifted(DIRECTIONS[way])
-                op, directions = (way, ()) if self._target == "auke" else ("movx", (way,))
-                value = self._write(moved, op, value, directions=directions)
-        return value
-
-    def negative(self, value: Sum) -> Sum:
-        return self._write(-value, "neg", value)
-
-    def plus(self, a: Sum, b: Sum) -> Sum:
-        if not a or not b:
-            return a or b
-        return self.twice(a) if a == b else self._write(a + b, "add", a, b)
-
-    def minus(self, a: Sum, b: Sum) -> Sum:
-        if not a or not b:
-            return a or self.negative(b)
-        return self._write(a - b, "sub", a, b)
-
-    def twice(self, value: Sum) -> Sum:
-        if self._target == "auke":
-            return self._write(value + value, "add", value, value)
-        # An addition wants two registers; a - (-a) needs no copy.
-        return (
-            self._write(value + value, "sub", value, self.negative(value))
-            if value + value not in self
-            else value + value
-        )
-
-    def times(self, value: Sum, factor: int) -> Sum:
-        """By doubling and adding."""
-        result = value
-        for bit in bin(factor)[3:]:
-            result = self.twice(result)
-            if bit == "1":
-                result = self.plus(result, value)
-        return result
-
-    def halve(self, value: Sum, times: int) -> Sum:
-        for _ in range(times):
-            value = self._write(value.halved(), "div2" if self._target == "auke" else "divq", value)
-        return value
-
-    def accumulate(self, unit: Sum, factors: Sum, upright: bool) -> Sum:
-        """The product of a sum and `factors` (integer weights): a walk over the cells that takes the total along."""
-        total, here = Sum(), (0, 0)
-        for cell in _path(factors, upright):
-            total = self.shift(total, (here[0] - cell[0], here[1] - cell[1]))
-            here = cell
-            weight = factors.weight(cell)
-            term = self.times(unit, abs(weight))
-            total = self.plus(total, term) if weight > 0 else self.minus(total, term)
-        return self.shift(total, here)
-
-    def digit_by_digit(self, total: Sum, units: int) -> Sum:
-        """Horner's scheme over binary digits, the lowest first: a walk over the cells for every `units` digits, and the
-        total halved in between. Only the total so far is alive, and the image in that many scales."""
-        digits = {cell: dict(signed_digits(Fraction(weight, 1 << self.depth), self.depth)) for cell, weight in total}
-        powers = {power for of_cell in digits.values() for power in of_cell}
-        lowest, highest = max(*powers, 0), min(powers)
-        result, here, forward = Sum(), (0, 0), True
-        doubled, scale = Sum.image(self.depth), lowest
-        while lowest >= highest:
-            last = max(lowest - units + 1, highest, 0 if lowest >= 0 else highest)
-            result, scale = self.halve(result, scale - max(last, 0)), max(last, 0)
-            scales: dict[int, Sum] = {}
-            if lowest >= 0:
-                for power in range(last, lowest + 1):
-                    scales[power] = self.halve(Sum.image(self.depth), power - last)
-            else:
-                for power in range(lowest, last - 1, -1):
-                    scales[power] = doubled = self.twice(doubled)
-            path = _path(Sum.of({cell: 1 for cell, found in digits.items() if scales.keys() & found.keys()}), False)
-            for cell in path if forward else path[::-1]:
-                result = self.shift(result, (here[0] - cell[0], here[1] - cell[1]))
-                here = cell
-                for power, unit in scales.items():
-                    if sign := digits[cell].get(power, 0):
-                        result = self.plus(result, unit) if sign > 0 else self.minus(result, unit)
-            forward = not forward
-            lowest = last - 1
-        return self.shift(self.halve(result, scale), here)
-
-    def forget_all_but(self, sums: Sequence[Sum]) -> None:
-        """Other values are computed again where they are wanted again: they wait in no register."""
-        kept = {Sum.image(self.depth), *sums}
-        self._numbers = {value: number for value, number in self._numbers.items() if value in kept}
-
-    def plan(self, sums: Sequence[Sum]) -> Plan:
-        results = tuple(self._computed[total] for total in sums)
-        plan = without_dead_steps(Plan(self._target, self.depth, tuple(self._steps), results))
-        return fused(plan) if self._target == "scamp5" else plan
-
-
-def _path(cells: Sum, upright: bool) -> list[Cell]:
-    """The cells row by row (column by column if `upright`), there and back."""
-    rows: dict[int, list[Cell]] = {}
-    for cell, _ in cells:
-        rows.setdefault(cell[0 if upright else 1], []).append(cell)
-    path: list[Cell] = []
-    for index, row in enumerate(sorted(rows)):
-        path += sorted(rows[row], reverse=bool(index % 2))
-    return path
 
 
 def starting_plans(sums: Sequence[Sum], depth: int, target: str, kept: bool = True) -> Iterator[Plan]:
@@ -169,14 +41,14 @@ def starting_plans(sums: Sequence[Sum], depth: int, target: str, kept: bool = Tr
         (_Way(factored=False, halved_first=True, upright=True), without),
         (_Way(factored=False, halved_first=False), without),
     ):
-        writer = _ConstructionWriter(depth, target)
+        writer = PlanWriter(depth, target)
         if all(_build(writer, total, way, centre) for total, centre in zip(sums, correction, strict=True)):
             plan = writer.plan(sums)
             if plan not in seen:
                 seen.add(plan)
                 yield plan
     for units in UNITS:
-        writer = _ConstructionWriter(depth, target)
+        writer = PlanWriter(depth, target)
         for total in sums:
             writer.digit_by_digit(total, units)
             writer.forget_all_but(sums if kept else ())
@@ -216,7 +88,7 @@ class _Way:
     upright: bool = False
 
 
-def _build(writer: _ConstructionWriter, total: Sum, way: _Way, centre: int) -> bool:
+def _build(writer: PlanWriter, total: Sum, way: _Way, centre: int) -> bool:
     """Write instructions that compute the sum; whether there are such. `centre`: the weight that is left out and added last."""
     if centre:
         return _build_around(writer, total, way, centre)
@@ -240,7 +112,7 @@ def _build(writer: _ConstructionWriter, total: Sum, way: _Way, centre: int) -> b
     return value == total
 
 
-def _build_around(writer: _ConstructionWriter, total: Sum, way: _Way, centre: int) -> bool:
+def _build_around(writer: PlanWriter, total: Sum, way: _Way, centre: int) -> bool:
     """The sum without its centre, and the centre out of the same halved image."""
     rest = Sum.of((*total.terms, ((0, 0), -centre)))
     if not way.halved_first or not _build(writer, rest, way, 0):
@@ -263,7 +135,7 @@ def _halvings(total: Sum, depth: int) -> int:
     return halvings
 
 
-def _times(writer: _ConstructionWriter, value: Sum, factors: list[tuple[Cell, int]], halvings: int) -> tuple[Sum, int]:
+def _times(writer: PlanWriter, value: Sum, factors: list[tuple[Cell, int]], halvings: int) -> tuple[Sum, int]:
     """The product by all factors, halved as soon as that is exact; and the halvings that are left."""
     at = (0, 0)
     for cell, sign in factors:

@@ -24,6 +24,7 @@ from kilotune.codegen.scamp.sums import Sum
 from kilotune.spaces.reverse_split.bounds import lower_bound
 from kilotune.spaces.reverse_split.construction import starting_plans
 from kilotune.spaces.reverse_split.deepening import MOST_PROVABLE_TARGETS, Proof, proof_of
+from kilotune.spaces.reverse_split.horner import horner_plans
 from kilotune.spaces.reverse_split.improvement import plan_cost
 from kilotune.spaces.reverse_split.one_by_one import KernelSearch
 from kilotune.spaces.reverse_split.portfolio import WalkLimits, WalkPortfolio
@@ -62,6 +63,15 @@ is as much as programs.c holds."""
 
 WORK_ON_TIES = 20_000_000
 """A few seconds."""
+
+WORTH_ANOTHER_WALK = 1.03
+"""What is constructed later is walked from if it is no longer than the best program by this factor."""
+
+SHARE_OF_CONSTRUCTION = 0.2
+"""Of the time, for the first one of these."""
+
+CONSTRUCTED_EVERY = 2
+"""Steps of walks between two of a construction that goes on."""
 
 LONG_KERNEL = 12
 """Instructions a kernel of the shortest start: above, kernels are searched one by one first."""
@@ -261,6 +271,8 @@ class _ProgramSearch:
         if ordered is not None and plan_cost(ordered, self.costs) == cost:
             self._take(ordered)
             return
+        if ordered is not None and plan_cost(ordered, self.costs) < self.best_cost:
+            self._take(ordered)  # with copies
         if cost < self.best_cost:
             if unfit is None or cost <= plan_cost(unfit, self.costs):
                 self.standing.unfit = plan
@@ -291,23 +303,48 @@ class _ProgramSearch:
         for plan in plans:
             self._offer(plan)
         yield
-        if len(self.wanted) > 1 and min(len(plan.steps) for plan in plans) > LONG_KERNEL * len(self.wanted):
-            alone = KernelSearch(
-                self.target, self.depth, self.costs, self.registers, self.seed, self.seconds_left, self.kept
-            )
-            for found in alone.plans(self.wanted):
-                if found is not None:
-                    self._offer(found)
-                    plans.append(found)
-                yield
+        is_long = min(len(plan.steps) for plan in plans) > LONG_KERNEL * len(self.wanted)
+        further = self._horner() if is_long else iter(())
+        for found in self._constructed_slowly(further) if is_long else ():
+            if found is not None:
+                self._offer(found)
+                plans.append(found)
+            yield
         if self.best is not None and self.best_cost not in {plan_cost(plan, self.costs) for plan in plans}:
             plans.append(self.best)  # one of them with values computed twice
+        yield from self._walks(self._worth_a_walk(plans), further)
+
+    def _walks(self, starts: list[Plan], further: Iterator[Plan | None]) -> Iterator[None]:
+        """Walks from the starts; in between, what else is constructed, and walks from there where it is about as short as the best."""
         portfolio = WalkPortfolio(
             self.wanted, (self.costs,), self.registers, self.seed, WorkSlices(self.seconds_left), self.kept
         )
-        for plan in portfolio.plans(self._worth_a_walk(plans), self.standing):
+        for turn, plan in enumerate(portfolio.plans(starts, self.standing)):
             self._offer(plan)
             yield
+            if turn % CONSTRUCTED_EVERY == 0 and (found := next(further, None)) is not None:
+                if plan_cost(found, self.costs) <= WORTH_ANOTHER_WALK * self.best_cost:
+                    portfolio.add(found)
+                self._offer(found)
+
+    def _horner(self) -> Iterator[Plan | None]:
+        """For a single kernel, and for several whose results do not wait: their constants are the same."""
+        if len(self.wanted) > 1 and self.kept:
+            return iter(())
+        seconds = SHARE_OF_CONSTRUCTION * self.seconds_left()
+        return horner_plans(self.wanted, self.depth, self.target, self.registers, self.seed, seconds=seconds)
+
+    def _constructed_slowly(self, further: Iterator[Plan | None]) -> Iterator[Plan | None]:
+        """Starts for long kernels that take seconds; None on the way."""
+        for found in further:
+            yield found
+            if found is not None:
+                break
+        if len(self.wanted) > 1:
+            alone = KernelSearch(
+                self.target, self.depth, self.costs, self.registers, self.seed, self.seconds_left, self.kept
+            )
+            yield from alone.plans(self.wanted)
 
     def _worth_a_walk(self, plans: list[Plan]) -> list[Plan]:
         """The short ones, and the shortest that fits the registers; of long ones a few of each."""

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from kilotune.codegen.scamp.plan import Plan, PlanStep
 from kilotune.codegen.scamp.sums import Sum
 from kilotune.spaces.reverse_split.construction import starting_plans
+from kilotune.spaces.reverse_split.horner import horner_plans
 from kilotune.spaces.reverse_split.improvement import plan_cost
 from kilotune.spaces.reverse_split.portfolio import WalkLimits, WalkPortfolio
 from kilotune.spaces.reverse_split.programs import Costs
@@ -23,6 +24,9 @@ from kilotune.spaces.reverse_split.slices import WorkSlices
 
 SHARE_OF_THE_TIME = 0.5
 """What all kernels together take of the time that is left."""
+
+SHARE_OF_CONSTRUCTION = 0.3
+"""What a first start of a kernel takes of the time that it has."""
 
 MOST_STEPS = 40
 """Steps of walks for one kernel."""
@@ -72,6 +76,16 @@ class KernelSearch:
         for plan in starts:
             best = self._better(plan, best, standing, registers)
         yield best
+        seconds = SHARE_OF_CONSTRUCTION * (self.seconds_left() - until)
+        constructed = horner_plans(
+            (total,), self.depth, self.target, registers, self.seed, image_stays=not last, seconds=seconds
+        )
+        for found in constructed:
+            yield best
+            if found is not None:
+                starts.append(found if last else replace(found, results=(*found.results, 0)))
+                best = self._better(starts[-1], best, standing, registers)
+                break
         portfolio = WalkPortfolio(results, (self.costs,), registers, self.seed, WorkSlices(self.seconds_left))
         for step, plan in enumerate(portfolio.plans(starts, standing)):
             best = self._better(plan, best, standing, registers)

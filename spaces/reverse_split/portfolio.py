@@ -72,6 +72,12 @@ class WalkPortfolio:
             age += 1
             yield self._advanced(squeezing)
 
+    def add(self, start: Plan) -> None:
+        """A walk from there takes the place of the one that stands worst."""
+        walks = self._walks
+        walks.sort(key=_merit)
+        walks[-1] = self._walk(start, self._registers, 0)
+
     def _halving(self, starts: Sequence[Plan]) -> Iterator[Plan]:
         """The half of the walks that stands worse ends, and the others have twice the work each."""
         walks = [self._walk(plan, self._registers, n) for n, plan in enumerate(starts)]
