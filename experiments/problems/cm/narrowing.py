@@ -10,7 +10,6 @@ from kilotune.codegen.arrays import Array
 from kilotune.codegen.cm.hardware import Hardware
 from kilotune.codegen.onnx.batches import operations_of
 from kilotune.codegen.onnx.graph import Graph
-from kilotune.codegen.onnx.quantise import quantise
 from kilotune.evaluators.cm.activation_widths import NarrowedNetwork, most_tries, narrowed, with_widths
 from kilotune.evaluators.cm.fidelity import fidelity, is_classifier
 from kilotune.evaluators.executors.cache import EvaluationCache
@@ -18,7 +17,7 @@ from kilotune.experiments.problems.cm.approximation import most_compared
 from kilotune.experiments.problems.cm.image_data import ImageData
 from kilotune.search.fingerprint import fingerprint
 
-SEMANTICS = 1
+SEMANTICS = 2
 """Version of how widths are chosen, part of the name under which they are kept."""
 
 MOST_OPERATIONS = 40_000_000_000
@@ -45,9 +44,8 @@ def narrowed_network(graph: Graph, name: str, hardware: Hardware, data: ImageDat
 def _remembered(graph: Graph, images: Array, points: float) -> NarrowedNetwork:
     """Widths that this or another process has found for the same network, images and points; else they are looked for, and kept: a study
     that is resumed, reported or exported asks again."""
-    plain = quantise(graph, images)
-    kinds = [type(node).__name__ for node in plain.graph.nodes]
-    key = fingerprint("widths of activations", SEMANTICS, kinds, plain.graph, plain.exponents, images, points)
+    kinds = [type(node).__name__ for node in graph.nodes]  # nodes of two kinds may have the same fields
+    key = fingerprint("widths of activations", SEMANTICS, kinds, graph, images, points)
     with contextlib.closing(EvaluationCache()) as cache:
         kept = cache.artefact(key)
         if kept is not None:
