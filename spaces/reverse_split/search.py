@@ -29,6 +29,9 @@ CANDIDATES_FIRST: Mapping[str, int] = MappingProxyType({"auke": 8, "scamp5": 0})
 CANDIDATES_WITHOUT_WALKS = 8
 """Plans of splits where there is no compiler, which walks need."""
 
+SHARE_OF_SPLITS = 0.2
+"""Of the time, for these: relaxing a plan of many instructions takes half a second."""
+
 MOST_STARTS = 4
 SPLIT_EVERY: Mapping[str, int] = MappingProxyType({"auke": 4, "scamp5": 40})
 MOST_BARREN = 2
@@ -67,12 +70,13 @@ def _cheapest(
     splits = split_candidates(space, seed, seconds_left)
     barren = 0  # rounds of splits in a row that gave nothing
     walks = load_kernel() is not None
+    until = (1.0 - SHARE_OF_SPLITS) * seconds_left()
     for candidate in islice(splits, _candidates_first(problem) if walks else CANDIDATES_WITHOUT_WALKS):
         barren = barren + 1 if candidate is None else 0
         if candidate is not None:
             pool.add(candidate)
         yield ProgramSearchStep(candidate, bound, False)
-        if pool.best <= bound or barren == MOST_BARREN:
+        if pool.best <= bound or barren == MOST_BARREN or (walks and seconds_left() < until):
             break
     if not walks:
         return
