@@ -6,6 +6,7 @@ docs/cm-bundle.md describes both; `runner.py`, which is exported beside them, ex
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping as TypeMapping
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -38,7 +39,7 @@ from kilotune.codegen.onnx.graph import (
     window_of,
 )
 
-VERSION = 1
+VERSION = 2
 LOWEST = int(np.iinfo(np.int64).min)
 
 ABOUT = (
@@ -61,17 +62,17 @@ def bundle_of(
     ticks: Sequence[int],
     mapping: Mapping,
     hardware: Hardware,
-    exponents: tuple[int, int],
+    exponents: TypeMapping[str, int],
 ) -> MappedProgram:
-    """The program of a mapping. streams, ticks: of its pipeline on that hardware. exponents: of the image and of the output, whose
-    real values are integers times 2**exponent. ValueError for a weightless network."""
+    """The program of a mapping. streams, ticks: of its pipeline on that hardware. exponents: of the image and of the outputs' tensors,
+    whose real values are integers times 2**exponent. ValueError for a weightless network."""
     pipeline, graph = lowered.pipeline, lowered.network.graph
     if graph.bounds is None:
         raise ValueError("expected an integer network, found one without bounds")
     arrays: dict[str, NDArray[Any]] = {}
     addresses, sizes = _addresses(lowered, mapping, streams)
     low, high = graph.bounds[graph.input]
-    image = {"exponent": exponents[0], "low": low, "high": high, "by_columns": lowered.by_columns}
+    image = {"exponent": exponents[graph.input], "low": low, "high": high, "by_columns": lowered.by_columns}
     program = {
         "format": "kilotune computational memory",
         "version": VERSION,
@@ -79,12 +80,16 @@ def bundle_of(
         "network": pipeline.name,
         "hardware": hardware.name,
         "image": {"shape": list(graph.shapes[graph.input]), **image},
-        "output": {
-            "shape": list(graph.shapes[graph.output]),
-            "exponent": exponents[1],
-            "channels_last": graph.output_last,
-            "pieces": _pieces(lowered),
-        },
+        "outputs": [
+            {
+                "name": output.name,
+                "shape": list(graph.shapes[output.tensor]),
+                "exponent": exponents[output.tensor],
+                "channels_last": output.channels_last,
+                "pieces": _pieces(lowered, output.tensor),
+            }
+            for output in graph.outputs
+        ],
         "stages": [
             {
                 **_described(stage, core, stage_ticks, sizes[core]),
@@ -157,11 +162,11 @@ def _edges(
     return found
 
 
-def _pieces(lowered: LoweredNetwork) -> list[dict[str, Any]]:
-    """Which elements of which output stages' packets are which channels of the network's output."""
+def _pieces(lowered: LoweredNetwork, tensor: str) -> list[dict[str, Any]]:
+    """Which elements of which output stages' packets are which channels of an output's tensor."""
     network = lowered.network
     found = []
-    for segment in network.segments[network.graph.output]:
+    for segment in network.segments[tensor]:
         for stage in lowered.pipeline.outputs:
             program = lowered.programs[stage]
             if program.partition.number != network.partition_of[segment.tensor]:

@@ -151,7 +151,8 @@ class _NetworkAssembly:
         graph = self._network.graph
         outputs = {
             part.stage
-            for segment in self._network.segments[graph.output]
+            for tensor in graph.output_tensors
+            for segment in self._network.segments[tensor]
             for part in self._parts[self._network.partition_of[segment.tensor]]
         }
         channels, high, wide = graph.shapes[graph.input]

@@ -126,19 +126,28 @@ def _name(nodes: Sequence[Node]) -> str:
 
 
 def _with_a_node(graph: Graph) -> Graph:
-    """A network whose output holds channels of its own input, or parts of others, gets a node that copies them: a core has
+    """A network of which an output holds channels of its own input, or parts of others, gets a node that copies them: a core has
     to send them."""
-    viewed, parts = [graph.output], False
+    for tensor in graph.output_tensors:
+        if _wants_a_copy(graph, tensor):
+            copy = ClipNode((tensor,), tensor + "/copy", float("-inf"), float("inf"))
+            shapes: dict[str, Any] = {**graph.shapes, copy.output: graph.shapes[tensor]}
+            bounds = None if graph.bounds is None else {**graph.bounds, copy.output: graph.bounds[tensor]}
+            outputs = tuple(
+                dataclasses.replace(o, tensor=copy.output) if o.tensor == tensor else o for o in graph.outputs
+            )
+            nodes = (*graph.nodes, copy)
+            graph = dataclasses.replace(graph, nodes=nodes, shapes=shapes, outputs=outputs, bounds=bounds)
+    return graph
+
+
+def _wants_a_copy(graph: Graph, tensor: str) -> bool:
+    viewed, parts = [tensor], False
     for node in reversed(graph.nodes):
         if isinstance(node, VIEWS) and node.output in viewed:
             viewed += node.inputs
             parts = parts or isinstance(node, SubsampleNode | ChannelPadNode)
-    if graph.input not in viewed and not parts:
-        return graph
-    copy = ClipNode((graph.output,), graph.output + "/copy", float("-inf"), float("inf"))
-    shapes: dict[str, Any] = {**graph.shapes, copy.output: graph.shapes[graph.output]}
-    bounds = None if graph.bounds is None else {**graph.bounds, copy.output: graph.bounds[graph.output]}
-    return dataclasses.replace(graph, nodes=(*graph.nodes, copy), shapes=shapes, output=copy.output, bounds=bounds)
+    return graph.input in viewed or parts
 
 
 def _whole(graph: Graph, tensor: str) -> Segment:
@@ -207,7 +216,7 @@ def _places(channels: int, segments: Sequence[Segment]) -> list[ChannelPlace | N
 
 
 def _exported(graph: Graph, segments: Mapping[str, tuple[Segment, ...]], owner: Mapping[str, int]) -> set[str]:
-    found = {segment.tensor for segment in segments[graph.output]}
+    found = {segment.tensor for tensor in graph.output_tensors for segment in segments[tensor]}
     for node in graph.nodes:
         if isinstance(node, VIEWS):
             continue

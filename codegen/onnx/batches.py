@@ -40,9 +40,17 @@ def tensors_of_images(
 
 
 def outputs_of_images(graph: Graph, images: Array) -> Array:
-    """The output of every image, [images, channels, height, width]; see `tensors_of_images`."""
-    found = [np.moveaxis(tensor, 1, 0) for name, tensor in tensors_of_images(graph, images) if name == graph.output]
-    return np.concatenate(found)
+    """The first output of every image, [images, channels, height, width]; see `tensors_of_images`."""
+    return all_outputs_of_images(graph, images)[0]
+
+
+def all_outputs_of_images(graph: Graph, images: Array) -> list[Array]:
+    """By output, that of every image, [images, channels, height, width]."""
+    found: dict[str, list[Array]] = {name: [] for name in graph.output_tensors}
+    for name, tensor in tensors_of_images(graph, images):
+        if name in found:
+            found[name].append(np.moveaxis(tensor, 1, 0))
+    return [np.concatenate(found[output.tensor]) for output in graph.outputs]
 
 
 def images_at_once(graph: Graph) -> int:

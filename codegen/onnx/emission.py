@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import numpy as np
 
 from kilotune.codegen.arrays import Array
 from kilotune.codegen.onnx.graph import AffineNode, ConvNode, Graph, Node, ProductNode, ShiftNode, TableNode, known
+
+
+def needed_for(outputs: Collection[str], nodes: Sequence[Any]) -> list[Any]:
+    """Those of some NodeProtos, in their order, that the values `outputs` are computed by."""
+    wanted, found = set(outputs), []
+    for node in reversed(nodes):
+        if wanted.intersection(node.output):
+            wanted.update(node.input)
+            found.append(node)
+    return found[::-1]
 
 
 class IntegerNodes:
@@ -27,12 +37,7 @@ class IntegerNodes:
 
     def needed(self, outputs: Sequence[str]) -> list[Any]:
         """The nodes that these outputs need; the others are forgotten."""
-        wanted, found = set(outputs), []
-        for node in reversed(self.nodes):
-            if wanted.intersection(node.output):
-                wanted.update(node.input)
-                found.append(node)
-        self.nodes = found[::-1]
+        self.nodes = needed_for(outputs, self.nodes)
         return self.nodes
 
     def rank(self, tensor: str) -> int:

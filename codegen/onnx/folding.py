@@ -21,8 +21,8 @@ def fold(graph: Graph) -> Graph:
     """A network that computes what `graph` does with fewer nodes.
 
     An Affine whose operand is written by a Conv or an Affine, and read by nothing else, is merged into that node, which
-    then writes the Affine's output. So is a product of a tensor and a function of it that nothing else reads. Nodes that the
-    output does not need are left out.
+    then writes the Affine's output. So is a product of a tensor and a function of it that nothing else reads. Nodes that no
+    output needs are left out.
     """
     folded: dict[str, str] = {}
     readers = graph.readers()
@@ -41,7 +41,7 @@ def fold(graph: Graph) -> Graph:
             folded[gate.output] = node.output
         else:
             kept[node.output] = node
-    nodes = _needed(graph.output, list(kept.values()))
+    nodes = _needed(graph.output_tensors, list(kept.values()))
     names = {graph.input, *(n.output for n in nodes)}
     shapes = {name: shape for name, shape in graph.shapes.items() if name in names}
     return dataclasses.replace(graph, nodes=nodes, shapes=shapes, folded=folded)
@@ -49,7 +49,7 @@ def fold(graph: Graph) -> Graph:
 
 def _alone(name: str, readers: Mapping[str, Sequence[Node]], graph: Graph) -> bool:
     """Whether one node reads the tensor, and nobody else."""
-    return len(readers[name]) == 1 and name != graph.output
+    return len(readers[name]) == 1 and name not in graph.output_tensors
 
 
 def _gate(product: ProductNode, kept: Mapping[str, Node]) -> FunctionNode | None:
@@ -73,8 +73,8 @@ def _merged(source: ConvNode | AffineNode, affine: AffineNode) -> Node:
     return AffineNode(source.inputs, affine.output, known(source.scale) * scale, known(source.offset) * scale + offset)
 
 
-def _needed(output: str, nodes: list[Node]) -> tuple[Node, ...]:
-    wanted, found = {output}, list[Node]()
+def _needed(outputs: Sequence[str], nodes: list[Node]) -> tuple[Node, ...]:
+    wanted, found = set(outputs), list[Node]()
     for node in reversed(nodes):
         if node.output in wanted:
             wanted.update(node.inputs)

@@ -237,43 +237,67 @@ class ChannelPadNode(Node):
 
 @dataclass(frozen=True)
 class HostOperator:
-    """What is left for the host after the last tensor: Softmax or LogSoftmax along an axis of the ONNX shape."""
+    """What is left for the host after the last tensor: Softmax or LogSoftmax along an axis of the ONNX shape of `operand`."""
 
     operator: str
     axis: int
+    operand: str
+
+
+@dataclass(frozen=True)
+class GraphOutput:
+    """A result of a network: the ONNX value `name`, which `tensor` holds. shape: the ONNX one without its batch (a flattened output is
+    the row-major flattening of the tensor). channels_last: whether they are behind height and width there. host: what the file does
+    with it besides."""
+
+    name: str
+    tensor: str
+    shape: tuple[int, ...]
+    channels_last: bool = False
+    host: tuple[HostOperator, ...] = ()
+
+    def as_file(self, tensor: NDArray[Any]) -> NDArray[Any]:
+        """The tensor [channels, height, width] as the file has it: of `shape`."""
+        ordered = np.moveaxis(tensor, 0, -1) if self.channels_last else tensor
+        return ordered.reshape(self.shape)
 
 
 @dataclass(frozen=True, eq=False)
 class Graph:
     """Nodes in topological order.
 
-    shapes: of every tensor. output_shape: the ONNX shape of the output without its batch (a flattened output is the
-    row-major flattening of the tensor). image_last, output_last: whether the file's image, and its output, have their
-    channels last; lasts: the tensors that have. parts: tensors that are not in the file, by the output of the ONNX node that
-    they belong to. folded: ONNX values that a later node took over, e.g. a convolution's output
-    whose batch normalisation is folded, by the tensor that holds them now. ranks: how many dimensions a
+    outputs: one, or several. shapes: of every tensor. left: by operator, how many nodes of the file are left for the host because no
+    accelerator computes them, or because they read what such a node writes. image_last: whether the file's image has its channels
+    last; lasts: the tensors that have. parts: tensors that are not in the file, by the output of the ONNX node that
+    they belong to. last_matrices: ONNX values of fully connected layers whose matrices take an image with its channels last.
+    folded: ONNX values that a later node took over, e.g. a convolution's output whose batch normalisation is folded, by the tensor
+    that holds them now. ranks: how many dimensions a
     tensor has in the file, batch included. bounds: of an integer graph, the smallest and the largest integer of every tensor.
     """
 
     name: str
     input: str
-    output: str
+    outputs: tuple[GraphOutput, ...]
     nodes: tuple[Node, ...]
     shapes: Mapping[str, TensorShape]
-    output_shape: tuple[int, ...]
-    host: tuple[HostOperator, ...] = ()
+    left: Mapping[str, int] | None = None
     folded: Mapping[str, str] | None = None
     ranks: Mapping[str, int] | None = None
     bounds: Mapping[str, tuple[int, int]] | None = None
     image_last: bool = False
-    output_last: bool = False
     lasts: frozenset[str] = frozenset()
+    last_matrices: frozenset[str] = frozenset()
     parts: Mapping[str, str] | None = None
 
-    def as_output(self, tensor: NDArray[Any]) -> NDArray[Any]:
-        """The tensor of the output [channels, height, width], as the file has it: of `output_shape`."""
-        ordered = np.moveaxis(tensor, 0, -1) if self.output_last else tensor
-        return ordered.reshape(self.output_shape)
+    @property
+    def output(self) -> str:
+        """The tensor of the first output."""
+        return self.outputs[0].tensor
+
+    @property
+    def output_tensors(self) -> tuple[str, ...]:
+        """The tensors of all outputs, each once."""
+        return tuple(dict.fromkeys(output.tensor for output in self.outputs))
 
     def readers(self) -> dict[str, list[Node]]:
         """The nodes that read each tensor."""

@@ -19,7 +19,7 @@ class OnnxValue:
 
     flattened: the value is the row-major flattening of the tensor. grouped: the value is the tensor with its channels
     as (groups, channels / groups), or the other way round after `transposed`: the steps of a channel shuffle. channels_last:
-    the value has its channels behind height and width.
+    the value has its channels behind height and width. host: what the host does with the tensor to get the value.
     """
 
     tensor: str
@@ -28,6 +28,7 @@ class OnnxValue:
     grouped: int = 0
     transposed: bool = False
     channels_last: bool = False
+    host: tuple[HostOperator, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -48,16 +49,16 @@ class OnnxNode:
 
 @dataclass
 class Imported:
-    """What has been imported so far. unknown: constants of which only the shape is known (a weightless graph's weights). parts:
-    see `Graph`."""
+    """What has been imported so far. unknown: constants of which only the shape is known (a weightless graph's weights). parts,
+    last_matrices: see `Graph`."""
 
     constants: dict[str, Array]
     values: dict[str, OnnxValue]
     shapes: dict[str, TensorShape]
     nodes: list[Node] = field(default_factory=list)
-    host: list[HostOperator] = field(default_factory=list)
     unknown: Mapping[str, UnknownArray] = field(default_factory=dict)
     parts: dict[str, str] = field(default_factory=dict)
+    last_matrices: set[str] = field(default_factory=set)
 
     def value(self, name: str, any_order: bool = False) -> OnnxValue:
         """The operand computed from the image. ValueError for a constant, for the inside of a channel shuffle, and for one whose

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
@@ -10,9 +12,9 @@ from kilotune.codegen.arrays import Array
 from kilotune.codegen.diagnostics import InputError
 from kilotune.codegen.onnx.constants import FOLDED, decode
 from kilotune.codegen.onnx.folding import fold
-from kilotune.codegen.onnx.graph import Graph, check_size
+from kilotune.codegen.onnx.graph import Graph, GraphOutput, check_size
 from kilotune.codegen.onnx.imported import Imported, OnnxNode, OnnxValue, canonical_shape
-from kilotune.codegen.onnx.obstacles import MAIN_DOMAINS, Obstacles, error_at
+from kilotune.codegen.onnx.obstacles import MAIN_DOMAINS, Obstacles, error_at, operator_name
 from kilotune.codegen.onnx.operators import CONVERTERS, SUPPORTED
 from kilotune.codegen.onnx.views import has_channels_last
 
@@ -46,16 +48,12 @@ def load_model(path: Path) -> Any:
     return model
 
 
-def import_file(path: Path, input_shape: Sequence[int] | None = None) -> Graph:
-    """The network of an ONNX file. InputError, one sentence, for everything that cannot be used."""
-    return import_model(load_model(path), str(path), input_shape)
-
-
-def import_model(model: Any, path: str, input_shape: Sequence[int] | None = None) -> Graph:
+def import_model(model: Any, path: str, input_shape: Sequence[int] | None = None, host: bool = False) -> Graph:
     """The network of a ModelProto; `path` is for messages and for external data.
 
-    input_shape: (channels, height, width) instead of the file's. Batch normalisation and constant factors are folded
-    into the convolution before them where nothing else reads it.
+    input_shape: (channels, height, width) instead of the file's. host: nodes that cannot be mapped, and all that read what they
+    write, are left for the host, and what they read of the rest are outputs. Batch normalisation and constant factors are
+    folded into the convolution before them where nothing else reads it.
     """
     protos, obstacles = list(model.graph.node), Obstacles(path)
     imported: Imported | None = None
@@ -73,11 +71,10 @@ def import_model(model: Any, path: str, input_shape: Sequence[int] | None = None
             convert(imported, _call(proto, opset, path), proto.domain)
         except ValueError as error:
             obstacles.add(number, proto, error)
-    if obstacles.first is not None and len(model.graph.output) != 1:
-        obstacles.add_graph(_other_outputs(model, path))
-    obstacles.check()
+    if imported is None or not host:
+        obstacles.check()
     assert imported is not None
-    return _finish(model, path, imported)
+    return _finish(model, path, imported, obstacles)
 
 
 def _start(model: Any, path: str, input_shape: Sequence[int] | None) -> Imported:
@@ -149,9 +146,12 @@ def convert(imported: Imported, call: OnnxNode, domain: str = "") -> None:
     unwritten = [n for n in call.inputs if n and not any(n in names for names in there)]
     if unwritten:
         raise ValueError(f"expected inputs that were written before, found {unwritten[0]!r}")
-    if imported.host and call.operator not in AFTER_HOST:
-        raise ValueError(f"expected {imported.host[0].operator} at the end, found {call.operator} after it")
+    after = [o for name in call.inputs if name in imported.values for o in imported.values[name].host]
+    if after and call.operator not in AFTER_HOST:
+        raise ValueError(f"expected {after[0].operator} at the end, found {call.operator} after it")
     _applied(call, lambda: CONVERTERS[call.operator](imported, call))
+    if after:
+        imported.values[call.output] = dataclasses.replace(imported.values[call.output], host=tuple(after))
 
 
 def _applied(call: OnnxNode, convert: Callable[[], ResultT]) -> ResultT:
@@ -168,37 +168,41 @@ def _applied(call: OnnxNode, convert: Callable[[], ResultT]) -> ResultT:
         raise ValueError(f"expected the inputs and attributes of {call.operator}, found others ({what})") from None
 
 
-def _finish(model: Any, path: str, imported: Imported) -> Graph:
-    outputs = [value.name for value in model.graph.output]
-    if len(outputs) != 1:
-        raise _other_outputs(model, path)
-    if outputs[0] not in imported.values:
-        raise InputError(path, subject=f"output {outputs[0]!r}", expected="one computed from the image", found="none")
+def _finish(model: Any, path: str, imported: Imported, obstacles: Obstacles) -> Graph:
+    """With the file's outputs, and what those of its nodes read that are left for the host."""
     images = [value.name for value in model.graph.input if value.name not in imported.constants]
-    return graph_of(imported, Path(path).stem, images[0], outputs[0])  # exporters call every graph main_graph
+    left = [proto for proto in model.graph.node if obstacles.unread.intersection(proto.output)]
+    read = [name for proto in left for name in proto.input if name in imported.values and name not in images]
+    outputs = [value.name for value in model.graph.output if value.name not in obstacles.unread]
+    for name in outputs:
+        if name not in imported.values:
+            raise InputError(path, subject=f"output {name!r}", expected="one computed from the image", found="none")
+    names = list(dict.fromkeys([*outputs, *read]))
+    if not names:
+        obstacles.check()  # nothing is left to map
+    graph = graph_of(imported, Path(path).stem, images[0], names)  # exporters call every graph main_graph
+    counted = Counter(operator_name(proto) for proto in left)
+    return dataclasses.replace(graph, left=dict(counted.most_common())) if left else graph
 
 
-def _other_outputs(model: Any, path: str) -> InputError:
-    """A graph has one output."""
-    names = ", ".join(value.name for value in model.graph.output)
-    return InputError(path, subject="graph outputs", expected="one", found=names)
-
-
-def graph_of(imported: Imported, name: str, image: str, output: str) -> Graph:
-    """The network from its tensor `image` to the value `output`, with batch normalisation folded."""
-    value = imported.values[output]
+def graph_of(imported: Imported, name: str, image: str, outputs: Sequence[str]) -> Graph:
+    """The network from its tensor `image` to the values `outputs`, with batch normalisation folded."""
     graph = Graph(
         name,
         image,
-        value.tensor,
+        tuple(_output(imported, output) for output in outputs),
         tuple(imported.nodes),
         dict(imported.shapes),
-        value.shape[1:],
-        tuple(imported.host),
         ranks={name: len(v.shape) for name, v in imported.values.items() if v.tensor == name},
         image_last=imported.values[image].channels_last,
-        output_last=value.channels_last,
         lasts=frozenset(name for name, v in imported.values.items() if v.tensor == name and v.channels_last),
+        last_matrices=frozenset(imported.last_matrices),
         parts=dict(imported.parts),
     )
     return fold(graph)
+
+
+def _output(imported: Imported, name: str) -> GraphOutput:
+    """What is left of an ONNX value where the host begins."""
+    value = imported.values[name]
+    return GraphOutput(name, value.tensor, value.shape[1:], value.channels_last, value.host)

@@ -5,6 +5,7 @@ A converter raises ValueError "expected X, found Y"; the importer adds file and 
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
@@ -66,6 +67,14 @@ def _reshaped(weight: Weights, shape: tuple[int, ...]) -> Weights:
     return UnknownArray(shape) if isinstance(weight, UnknownArray) else weight.reshape(shape)
 
 
+def _channels_first(weight: Weights, shape: tuple[int, int, int, int]) -> Weights:
+    """Weights of `shape` with their channels, which are last, behind the outputs."""
+    reshaped = _reshaped(weight, shape)
+    if isinstance(reshaped, UnknownArray):
+        return UnknownArray((shape[0], shape[3], *shape[1:3]))
+    return np.moveaxis(reshaped, 3, 1)
+
+
 def _pool(imported: Imported, call: OnnxNode) -> None:
     value, shape = spatial_operand(imported, call)
     rank = len(value.shape)
@@ -122,7 +131,7 @@ def _reduction(imported: Imported, call: OnnxNode) -> None:
 
 def _matrix_product(imported: Imported, call: OnnxNode) -> None:
     """Gemm or MatMul: a convolution whose kernel is the whole image that was flattened."""
-    value = imported.value(call.inputs[0])
+    value = imported.value(call.inputs[0], any_order=True)
     weight = imported.weights(call.inputs[1], "weights")
     attributes = call.attributes
     if len(value.shape) != 2 or len(weight.shape) != 2 or attributes.get("transA", 0):
@@ -132,7 +141,11 @@ def _matrix_product(imported: Imported, call: OnnxNode) -> None:
     if inputs != channels * high * wide:
         raise ValueError(f"expected weights for {channels * high * wide} inputs, found shape {list(weight.shape)}")
     matrix, bias = _factors(imported, call, weight, outputs)
-    kernel = _reshaped(matrix, (outputs, channels, high, wide))
+    if value.channels_last and (high, wide) != (1, 1):
+        imported.last_matrices.add(call.output)
+        kernel = _channels_first(matrix, (outputs, high, wide, channels))
+    else:
+        kernel = _reshaped(matrix, (outputs, channels, high, wide))
     node = ConvNode((value.tensor,), call.output, kernel, bias, Window(kernel=(high, wide)))
     imported.emit(node, (outputs, 1, 1), (value.shape[0], outputs))
 
@@ -152,8 +165,8 @@ def _factors(imported: Imported, call: OnnxNode, weight: Weights, outputs: int) 
 def _softmax(imported: Imported, call: OnnxNode) -> None:
     value = imported.value(call.inputs[0], any_order=True)
     default = 1 if call.opset < 13 else -1
-    imported.host.append(HostOperator(call.operator, int(call.attributes.get("axis", default))))
-    imported.values[call.output] = value
+    operator = HostOperator(call.operator, int(call.attributes.get("axis", default)), call.inputs[0])
+    imported.values[call.output] = dataclasses.replace(value, host=(operator,))
 
 
 def _arg_max(imported: Imported, call: OnnxNode) -> None:

@@ -290,12 +290,12 @@ class _QuantisationState:
         scores any more.
         """
         readers, found = self.readers[name], self.ranges.get(name)
-        if name == self.graph.output and not readers:
+        if name in self.graph.output_tensors and not readers:
             extra = (OUTPUT_LIMIT // self.limit).bit_length() - 1
             return 0 if found is None else found.largest_exponent() - extra, (-OUTPUT_LIMIT, OUTPUT_LIMIT)
         if (
             len(readers) == 1
-            and name != self.graph.output
+            and name not in self.graph.output_tensors
             and isinstance(readers[0], ReluNode | ClipNode | MaxPoolNode)
         ):
             reader = readers[0]

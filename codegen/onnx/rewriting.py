@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from kilotune.codegen.onnx.constants import FOLDED, decode
-from kilotune.codegen.onnx.emission import IntegerNodes
+from kilotune.codegen.onnx.emission import IntegerNodes, needed_for
 from kilotune.codegen.onnx.enlarging import turned
 from kilotune.codegen.onnx.graph import (
     VIEWS,
@@ -38,7 +38,6 @@ from kilotune.codegen.onnx.quantise import QuantisedGraph
 OLDEST_OPSET = 8
 """Older files are stamped with this one, which broadcasts; what is copied from them means the same in it."""
 
-HOST = ("Softmax", "LogSoftmax")
 IDENTITIES = ("DequantizeLinear", "Cast", "Dropout")
 """Operators that the network does not have."""
 
@@ -51,8 +50,8 @@ def integer_model(
 ) -> Any:
     """A ModelProto that computes the integers of `quantised` on images of integers in float32, one image a batch.
 
-    tensors: the outputs, by the network's names; by default its output. Softmax at the end is left out: it is the
-    host's, and floats. The image is [channels, height, width] also where the file has its channels last.
+    tensors: the outputs, by the network's names; by default its own. What is left for the host, as a Softmax at the end, is left out:
+    it is floats. The image is [channels, height, width] also where the file has its channels last.
     """
     from onnx import TensorProto, helper
 
@@ -60,15 +59,15 @@ def integer_model(
     name = quantised.graph.input
     if quantised.graph.image_last:
         rewriter.nodes.append(helper.make_node("Transpose", [f"{name}/first"], [name], perm=[0, 2, 3, 1]))
-    for proto in model.graph.node:
+    results = {o.host[0].operand if o.host else o.name: o for o in quantised.graph.outputs}
+    for proto in needed_for(results, model.graph.node):
         rewriter.take(proto)
-    result = rewriter.result or model.graph.output[0].name
-    names = list(tensors) if tensors is not None else [result]
+    names = list(tensors) if tensors is not None else list(results)
     image = next(v for v in model.graph.input if v.name == name)
     shape = [d.dim_value for d in image.type.tensor_type.shape.dim][1:] if input_shape is None else list(input_shape)
     if quantised.graph.image_last:
         name, shape = f"{name}/first", list(quantised.graph.shapes[name])
-    shapes = {result: [1, *quantised.graph.output_shape]}
+    shapes = {name: [1, *output.shape] for name, output in results.items()}
     graph = helper.make_graph(
         rewriter.needed(names),
         "integers",
@@ -91,7 +90,6 @@ class _Rewriter(IntegerNodes):
         self.parts = _parts(self.graph)
         self.aligned: set[str] = set()
         self.done: set[str] = set()
-        self.result = ""
 
     def take(self, proto: Any) -> None:
         """The next node of the file."""
@@ -102,9 +100,6 @@ class _Rewriter(IntegerNodes):
             attributes = {a.name: helper.get_attribute_value(a) for a in proto.attribute}
             decoded = {n: decode(v, ".") if type(v).__name__ == "TensorProto" else v for n, v in attributes.items()}
             self.constants[output] = FOLDED[proto.op_type](decoded, [self.constants[n] for n in proto.input])
-            return
-        if proto.op_type in HOST:
-            self.result = self.result or proto.input[0]
             return
         tensor = self.folded.get(output, output)
         if tensor in self.done:
@@ -196,6 +191,8 @@ class _Rewriter(IntegerNodes):
             weight = self.constant(output + "/weight", integers.reshape(shape))
             self._copy(proto, [inputs[0], weight, bias], output)
             return
+        if proto.output[0] in self.graph.last_matrices:
+            integers = np.moveaxis(integers, 1, -1)
         matrix = self.constant(output + "/weight", integers.reshape(len(integers), -1).T)
         product = self.node("MatMul", [inputs[0], matrix], output + "/product")
         self.broadcast("Add", product, self.constants[bias], output)

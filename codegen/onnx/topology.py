@@ -109,7 +109,7 @@ class Topology:
 
     def graph(self, output: str) -> Graph:
         """The weightless network up to that output."""
-        return graph_of(self._imported, self.name, IMAGE, output)
+        return graph_of(self._imported, self.name, IMAGE, [output])
 
 
 def crossbar_weights(graph: Graph) -> int:

@@ -50,9 +50,11 @@ def reshape(imported: Imported, call: OnnxNode) -> None:
     if math.prod(target) != math.prod(value.shape) or not target or target[0] != value.shape[0]:
         raise ValueError(f"expected a shape that keeps the batch, found {list(value.shape)} to {list(target)}")
     if value.channels_last and held[1:] != (1, 1):
-        raise ValueError(f"expected channels before height and width, found them last in shape {list(value.shape)}")
-    if value.grouped:
+        imported.values[call.output] = _flattened_last(value, target)
+    elif value.grouped:
         _shuffle(imported, call, value, target)
+    elif len(target) == 4 and held[1:] == (1, 1) and target[1:] == (1, 1, held[0]):
+        imported.values[call.output] = OnnxValue(value.tensor, target, channels_last=True)
     elif target[1:] == held or (2 <= len(target) <= 4 and canonical_shape(target) == held):
         imported.values[call.output] = OnnxValue(value.tensor, target)
     elif not imported.nodes and len(value.shape) == 2 and held[1:] == (1, 1) and 2 < len(target) <= 4:
@@ -70,6 +72,13 @@ def reshape(imported: Imported, call: OnnxNode) -> None:
             "expected a reshape that flattens an image, drops sizes of 1 or groups channels, "
             f"found {list(value.shape)} to {list(target)}"
         )
+
+
+def _flattened_last(value: OnnxValue, target: tuple[int, ...]) -> OnnxValue:
+    """An image with its channels last, as a vector."""
+    if len(target) != 2:
+        raise ValueError(f"expected channels before height and width, found them last in shape {list(value.shape)}")
+    return OnnxValue(value.tensor, target, flattened=True, channels_last=True)
 
 
 def _turned(imported: Imported, value: OnnxValue, target: tuple[int, ...]) -> OnnxValue:

@@ -7,15 +7,16 @@ from dataclasses import dataclass
 import numpy as np
 
 from kilotune.codegen.arrays import Array
-from kilotune.codegen.onnx.batches import outputs_of_images
+from kilotune.codegen.onnx.batches import all_outputs_of_images
 from kilotune.codegen.onnx.graph import ArgMaxNode, Graph
 from kilotune.codegen.onnx.quantise import QuantisedGraph
 
 
 @dataclass(frozen=True)
 class Fidelity:
-    """images: how many were compared. relative_error: the root of the summed squares of all differences of outputs over that of
-    the float outputs. agreement: the share of images of the same class, None where outputs are no scores of classes.
+    """images: how many were compared. relative_error: the root of the summed squares of all differences of an output over that of
+    the float output, the largest of all outputs. agreement: the share of images of the same class, None where outputs are no scores
+    of classes.
     accuracy, float_accuracy: shares of right classes; None without labels."""
 
     images: int
@@ -30,20 +31,26 @@ def fidelity(graph: Graph, quantised: QuantisedGraph, images: Array, labels: Arr
 
     A class is the largest element of an output that is a vector, or what an ArgMax computes.
     """
-    exact = outputs_of_images(graph, np.asarray(images, np.float32)).reshape(len(images), -1).astype(np.float64)
-    integers = outputs_of_images(quantised.graph, quantised.image(images)).reshape(len(images), -1)
-    scaled = integers * 2.0 ** quantised.exponents[graph.output]
-    size = float(np.sqrt(np.square(exact).sum()))
-    error = float(np.sqrt(np.square(scaled - exact).sum()))
-    relative = error / size if size else float(error > 0)
+    exact = all_outputs_of_images(graph, np.asarray(images, np.float32))
+    integers = all_outputs_of_images(quantised.graph, quantised.image(images))
+    exponents = [quantised.exponents[output.tensor] for output in graph.outputs]
+    scaled = [found * 2.0**exponent for found, exponent in zip(integers, exponents, strict=True)]
+    relative = max(relative_error(found, meant) for found, meant in zip(scaled, exact, strict=True))
     if not is_classifier(graph):
         return Fidelity(len(images), relative)
-    found, meant = (chosen_classes(graph, outputs) for outputs in (scaled, exact))
+    found, meant = (chosen_classes(graph, outputs[0].reshape(len(images), -1)) for outputs in (scaled, exact))
     agreement = float((found == meant).mean())
     if labels is None:
         return Fidelity(len(images), relative, agreement)
     right, right_floats = (float((x == labels).mean()) for x in (found, meant))
     return Fidelity(len(images), relative, agreement, right, right_floats)
+
+
+def relative_error(found: Array, exact: Array) -> float:
+    """The root of the summed squared differences over that of `exact`; 1 where that is 0 and anything differs."""
+    exact = exact.astype(np.float64)
+    size, error = (float(np.sqrt(np.square(values).sum())) for values in (exact, found - exact))
+    return error / size if size else float(error > 0)
 
 
 def chosen_classes(graph: Graph, outputs: Array) -> Array:
@@ -52,9 +59,9 @@ def chosen_classes(graph: Graph, outputs: Array) -> Array:
 
 
 def is_classifier(graph: Graph) -> bool:
-    """Whether the output says one class of an image."""
+    """Whether the only output says one class of an image."""
     channels, high, wide = graph.shapes[graph.output]
-    return (high, wide) == (1, 1) and (channels > 1 or _ends_in_classes(graph))
+    return len(graph.outputs) == 1 and (high, wide) == (1, 1) and (channels > 1 or _ends_in_classes(graph))
 
 
 def _ends_in_classes(graph: Graph) -> bool:

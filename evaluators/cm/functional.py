@@ -19,6 +19,7 @@ from kilotune.codegen.cm.lcu import loop_nest, state_machine
 from kilotune.codegen.cm.mapping import stages_by_core
 from kilotune.codegen.cm.pipeline import GMEM
 from kilotune.codegen.cm.programs import LoweredNetwork
+from kilotune.codegen.onnx.graph import GraphOutput
 from kilotune.evaluators.cm.cells import CircularBuffer, DataHazardError
 from kilotune.evaluators.cm.stage_execution import IntVector, Noise, StageExecutor
 from kilotune.evaluators.cm.ticks import TickArray
@@ -33,15 +34,20 @@ class StallError(Exception):
 
 @dataclass(frozen=True, eq=False)
 class Execution:
-    """outputs: by image, in the network's ONNX shape without batch. starts: by stage, ticks [images * iterations].
+    """results: by image, the network's outputs in their ONNX shapes without batch. starts: by stage, ticks [images * iterations].
 
     finish_ticks: by image, when its last result is written. fullest: by edge, the most packets that took room at once.
     """
 
-    outputs: tuple[NDArray[np.int64], ...]
+    results: tuple[tuple[NDArray[np.int64], ...], ...]
     starts: tuple[TickArray, ...]
     finish_ticks: TickArray
     fullest: tuple[int, ...]
+
+    @property
+    def outputs(self) -> tuple[NDArray[np.int64], ...]:
+        """By image, the first output."""
+        return tuple(found[0] for found in self.results)
 
 
 @dataclass(frozen=True)
@@ -172,9 +178,10 @@ class _ExecutionState:
                     if self.next[stage] < len(starts[stage]) and starts[stage][self.next[stage]] == tick:
                         self._forced(stage, tick)
         self._complete()
-        outputs = tuple(self._output(image) for image in range(self.count))
+        outputs = self.lowered.network.graph.outputs
+        results = tuple(tuple(self._output(image, output) for output in outputs) for image in range(self.count))
         fullest = tuple(buffer.fullest for buffer in self.buffers)
-        return Execution(outputs, tuple(self.starts), self.finish, fullest)
+        return Execution(results, tuple(self.starts), self.finish, fullest)
 
     def _image_at(self, stage: int) -> int:
         """The image of a stage's next iteration."""
@@ -287,11 +294,10 @@ class _ExecutionState:
     def _name(self, stage: int) -> str:
         return "GMEM" if stage == GMEM else self.pipeline.stages[stage].name
 
-    def _output(self, image: int) -> NDArray[np.int64]:
+    def _output(self, image: int, output: GraphOutput) -> NDArray[np.int64]:
         network = self.lowered.network
-        graph = network.graph
-        result = np.zeros(graph.shapes[graph.output], dtype=np.int64)
-        for segment in network.segments[graph.output]:
+        result = np.zeros(network.graph.shapes[output.tensor], dtype=np.int64)
+        for segment in network.segments[output.tensor]:
             owner = network.partition_of[segment.tensor]
             for stage in self.pipeline.outputs:
                 program = self.lowered.programs[stage]
@@ -305,4 +311,4 @@ class _ExecutionState:
                 result[segment.first + mine, r.top : r.bottom, r.left : r.right] = values.reshape(
                     -1, r.bottom - r.top, r.width
                 )
-        return graph.as_output(result)
+        return output.as_file(result)

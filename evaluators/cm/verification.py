@@ -47,10 +47,12 @@ def verify(lowered: LoweredNetwork, setting: Setting, images: Sequence[NDArray[n
     execution = replay(lowered, images, starts, machine)
     graph = lowered.network.graph
     different = elements = 0
-    for image, found in zip(images, execution.outputs, strict=True):
-        expected = graph.as_output(evaluate(graph, image, integer=True)[graph.output])
-        different += int((expected != found).sum())
-        elements += expected.size
+    for image, results in zip(images, execution.results, strict=True):
+        tensors = evaluate(graph, image, integer=True)
+        for output, found in zip(graph.outputs, results, strict=True):
+            expected = output.as_file(tensors[output.tensor])
+            different += int((expected != found).sum())
+            elements += expected.size
     return Verification(len(images), elements, different)
 
 

@@ -33,15 +33,15 @@ def executable(problem: MappedNetwork, trial: Trial) -> dict[str, str | bytes]:
         return {}
     space, graph = problem.space, quantised.graph
     lowered, mapping = space.lowered(space.replicas(trial.assignment)), space.mapping(trial.assignment)
-    exponents = quantised.exponents[graph.input], quantised.exponents[graph.output]
     whole = problem.lowered(trial.assignment)
-    bundle = bundle_of(whole, lowered.streams, lowered.ticks, mapping, space.hardware, exponents)
+    bundle = bundle_of(whole, lowered.streams, lowered.ticks, mapping, space.hardware, quantised.exponents)
     images = problem.trial_images(quantised)
-    expected = [evaluate(graph, image, integer=True)[graph.output] for image in images]
+    tensors = [evaluate(graph, image, integer=True) for image in images]
+    expected = {f"output{k}.expected": np.stack([t[o.tensor] for t in tensors]) for k, o in enumerate(graph.outputs)}
     arrays = {
         **bundle.arrays,
         "images": np.stack(images),
-        "expected": np.stack(expected),
+        **expected,
         **_starts(problem, trial, len(images)),
     }
     options = problem.request.options.get("image_shape")

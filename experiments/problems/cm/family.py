@@ -40,6 +40,12 @@ FAMILY = SpaceFamily(
             help="Shape of an image instead of the ONNX file's, e.g. 3x64x64",
         ),
         click.Option(
+            ["--host", "host"],
+            is_flag=True,
+            default=None,
+            help="Leave what no accelerator computes, and all that reads it, for the host; what it reads of the rest are outputs",
+        ),
+        click.Option(
             ["--data", "data"],
             metavar="FILE",
             type=click.Path(),

@@ -32,7 +32,7 @@ def narrowed_network(graph: Graph, name: str, hardware: Hardware, data: ImageDat
         raise ValueError(f"--drop makes activations narrower: {expected}, found {hardware.name}, which has neither.")
     if not is_classifier(graph):
         raise ValueError(
-            f"--drop is about classes: expected their scores as output, found {graph.output_shape} in {name}."
+            f"--drop is about classes: expected their scores as output, found {graph.outputs[0].shape} in {name}."
         )
     most = MOST_OPERATIONS // max(1, operations_of(graph) * most_tries(graph, data.seen))
     if len(data.seen) > most:

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 from kilotune.codegen.cm.hardware import load_hardware
 from kilotune.codegen.diagnostics import InputError
 from kilotune.codegen.onnx.graph import ConvNode, Graph, known
-from kilotune.codegen.onnx.importing import import_file, import_model
+from kilotune.codegen.onnx.importing import import_model
 from kilotune.codegen.onnx.quantise import (
     QuantisedGraph,
     integer_shape,
@@ -26,6 +26,7 @@ from kilotune.experiments.models.onnx_networks import MADE
 from kilotune.experiments.presentation.section import Section
 from kilotune.experiments.problems.cm.approximation import approximation
 from kilotune.experiments.problems.cm.artefacts import NAMES, artefacts, describe
+from kilotune.experiments.problems.cm.executable import load
 from kilotune.experiments.problems.cm.figures.best import mapping_section
 from kilotune.experiments.problems.cm.image_data import ImageData, load_images
 from kilotune.experiments.problems.cm.mapped_network import MappedNetwork
@@ -63,7 +64,7 @@ NEED_IMAGES: Mapping[str, str] = MappingProxyType(
 class MappingOptions:
     """What the command line says. `hardware`: a name, or an absolute path; `image_shape`: channels, height, width; `data`: an
     absolute path; `calibration`: of its images; `noise`: seconds since cells were programmed; `converter_bits`: behind their columns;
-    `accuracy_drop`: points that narrower activations may cost."""
+    `accuracy_drop`: points that narrower activations may cost; `host`: whether what cannot be mapped is left for the host."""
 
     hardware: str | None = None
     image_shape: Sequence[int] | None = None
@@ -74,6 +75,7 @@ class MappingOptions:
     noise: float | None = None
     converter_bits: int | None = None
     accuracy_drop: float | None = None
+    host: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,6 +113,10 @@ class MappingProblem(MappedNetwork, ExportsTexts):
         if options.noise is not None:
             cores = AnalogueCores(self.space.network.crossbar, options.noise, options.converter_bits or 8)
         found = approximation(self.floats, self.quantised, self.data, cores)
+        if self.floats.left:
+            shown = ", ".join(f"{count} {name}" for name, count in self.floats.left.items())
+            sentence = f"Left for the host: {shown}. {found['sentence']}"
+            found = {**found, "left_for_the_host": dict(self.floats.left), "sentence": sentence}
         if self.narrowed is None or self.data is None:
             return found
         widths = widths_of(self.narrowed, self.floats, self.data)
@@ -156,6 +162,7 @@ def read_options(space: str, asked: CommandOptions) -> dict[str, Any]:
         "hardware": hardware,
         "image_shape": None if given.get("image_shape") is None else _shape(given["image_shape"]),
         "strict": bool(given.get("strict", False)),
+        **({"host": True} if given.get("host") else {}),
         **({"objective": asked.objective} if asked.objective not in (None, "ticks") else {}),
         **_data_options(given),
     }
@@ -200,16 +207,16 @@ def build_problem(request: TuneRequest) -> MappingProblem:
     asked = (hardware, options.strict, options.objective)
     name = request.input
     if name in LAYERS and not Path(name).is_absolute():
-        for value, option in ((image, "--image"), (options.data, "--data")):
+        reasons = {"--image": "a shape of its own", "--data": "no weights", "--host": "nothing to leave for the host"}
+        for value, (option, reason) in zip((image, options.data, options.host or None), reasons.items(), strict=True):
             if value is not None:
-                reason = "a shape of its own" if option == "--image" else "no weights"
                 raise ValueError(f"{option} is for ONNX files; {name} has {reason}.")
         return MappingProblem(request, CmSpace.of(integer_shape(weightless(name)), *asked), None)
-    graph = _imported(name, image)
+    graph = _imported(name, image, options.host)
     CmSpace.of(graph, *asked)  # says what is short before any arithmetic
     if options.noise is not None and not is_classifier(graph):
         raise ValueError(
-            f"--noise is about classes: expected their scores as output, found {graph.output_shape} in {name}."
+            f"--noise is about classes: expected their scores as output, found {graph.outputs[0].shape} in {name}."
         )
     shape = graph.shapes[graph.input]
     data = None if options.data is None else load_images(Path(options.data), shape, options.calibration)
@@ -221,10 +228,8 @@ def build_problem(request: TuneRequest) -> MappingProblem:
     return MappingProblem(request, CmSpace.of(quantised.graph, *asked), quantised, graph, data, narrow)
 
 
-def _imported(name: str, image: Any) -> Graph:
-    if name not in MADE or Path(name).is_absolute():
-        return import_file(Path(name), image)
-    return import_model(MADE[name](), name, image)
+def _imported(name: str, image: Any, host: bool) -> Graph:
+    return import_model(load(name), name, image, host)
 
 
 def _with_weights(graph: Graph) -> Graph:

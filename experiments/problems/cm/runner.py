@@ -215,7 +215,7 @@ class MappedMachine:
         by_columns = program["image"]["by_columns"]
         ordered = images.transpose(0, 1, 3, 2) if by_columns else images
         self.images = ordered.reshape(len(images), images.shape[1], -1).transpose(0, 2, 1)
-        self.outputs = np.zeros((len(images), *program["output"]["shape"]), np.int64)
+        self.outputs = [np.zeros((len(images), *output["shape"]), np.int64) for output in program["outputs"]]
 
     def feed(self) -> None:
         """The global memory sends all that finds room, in order."""
@@ -249,9 +249,10 @@ class MappedMachine:
         for buffer in self.out_of[number]:
             if buffer.sent[rank]:
                 buffer.write(image, rank, packet)
-        for piece in self.program["output"]["pieces"]:
-            if piece["stage"] == number:
-                self.outputs[image, indices(piece["channels"]), row, column] = packet[indices(piece["elements"])]
+        for result, output in zip(self.outputs, self.program["outputs"], strict=True):
+            for piece in output["pieces"]:
+                if piece["stage"] == number:
+                    result[image, indices(piece["channels"]), row, column] = packet[indices(piece["elements"])]
 
     def run(self) -> Any:
         """Whoever may start does. RuntimeError when nobody may and something is left."""
@@ -311,11 +312,17 @@ def with_onnxruntime(path: Path, images: Any, program: dict[str, Any]) -> Any:
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
     wanted = session.get_inputs()[0]
-    found = [session.run(None, {wanted.name: i.astype(np.float32).reshape([1, *wanted.shape[1:]])})[0] for i in images]
-    channels, high, wide = program["output"]["shape"]
-    last = (-1, high, wide, channels) if program["output"]["channels_last"] else (-1, channels, high, wide)
-    result = np.concatenate(found).reshape(last)
-    return np.moveaxis(result, 3, 1) if program["output"]["channels_last"] else result
+    found = [session.run(None, {wanted.name: i.astype(np.float32).reshape([1, *wanted.shape[1:]])}) for i in images]
+    results = zip(*found, strict=True)
+    return [ordered(np.concatenate(x), output) for x, output in zip(results, program["outputs"], strict=True)]
+
+
+def ordered(values: Any, output: dict[str, Any]) -> Any:
+    """A file's result as [n, channels, height, width]."""
+    channels, high, wide = output["shape"]
+    last = output["channels_last"]
+    values = values.reshape((-1, high, wide, channels) if last else (-1, channels, high, wide))
+    return np.moveaxis(values, 3, 1) if last else values
 
 
 def main() -> int:
@@ -339,16 +346,16 @@ def main() -> int:
     starts = [arrays[f"stage{k}.starts"] for k in range(len(machine.cores))] if asked.schedule else None
     outputs = machine.run() if starts is None else machine.replay(starts)
     if asked.output is not None:
-        np.savez(asked.output, outputs=outputs)
+        np.savez(asked.output, **{f"output{k}": values for k, values in enumerate(outputs)})
     if asked.onnxruntime:
         expected = with_onnxruntime(folder / "integers.onnx", images, program)
     elif asked.images is None:
-        expected = arrays["expected"]
+        expected = [arrays[f"output{k}.expected"] for k in range(len(outputs))]
     else:
         print(f"{len(images)} images executed")
         return 0
-    different = int((outputs != expected).sum())
-    print(f"{len(images)} images, {outputs.size} elements, {different} different")
+    different = sum(int((found != wanted).sum()) for found, wanted in zip(outputs, expected, strict=True))
+    print(f"{len(images)} images, {sum(found.size for found in outputs)} elements, {different} different")
     return int(different > 0)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
 
 from kilotune.codegen.onnx.graph import AffineNode, ConvNode, Graph, Node, UnknownArray
+from kilotune.codegen.onnx.importing import import_model, load_model
 from kilotune.codegen.onnx.quantise import QuantisedGraph
 from kilotune.codegen.onnx.rewriting import integer_model
 from kilotune.codegen.onnx.topology import IMAGE, OPSET, Topology
@@ -57,7 +59,7 @@ def outputs_of(proto: Any, images: Sequence[NDArray[Any]]) -> list[NDArray[Any]]
 def expected_integers(proto: Any, quantised: QuantisedGraph, images: Sequence[NDArray[np.int64]]) -> list[NDArray[Any]]:
     """onnxruntime's integers; those of a network that computes nothing are the image itself."""
     if not quantised.graph.nodes:
-        return [image.reshape(quantised.graph.output_shape) for image in images]
+        return [image.reshape(quantised.graph.outputs[0].shape) for image in images]
     return outputs_of(integer_model(proto, quantised), images)
 
 
@@ -194,14 +196,17 @@ def onnx_file(topology: Topology, output: str, seed: int) -> Any:
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", OPSET)], ir_version=8)
 
 
+def import_file(path: Path) -> Graph:
+    """The network of an ONNX file."""
+    return import_model(load_model(path), str(path))
+
+
 def shipped(folder: str) -> list[str]:
     """Paths of the models that the onnx package ships in a folder of its backend tests."""
-    from pathlib import Path
-
     base = Path(onnx.__file__).parent / "backend" / "test" / "data" / folder
     return sorted(str(path) for path in base.glob("*/model.onnx"))
 
 
 def output_of(graph: Graph, tensors: Mapping[str, np.ndarray]) -> np.ndarray:
     """The network's output in its ONNX shape, without the batch."""
-    return tensors[graph.output].reshape(graph.output_shape)
+    return tensors[graph.output].reshape(graph.outputs[0].shape)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections import defaultdict
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -62,7 +63,7 @@ def machine_of(
     outputs = (0,) * len(lowered.pipeline.outputs)
     stages = len(lowered.pipeline.stages)
     mapping = Mapping(cores or tuple(range(stages)), ((),) * len(streams), (*cells, *outputs))
-    bundle = bundle_of(lowered, streams, (1,) * stages, mapping, hardware, (0, 0))
+    bundle = bundle_of(lowered, streams, (1,) * stages, mapping, hardware, defaultdict(int))
     control: dict[str, object] = {}
     exec(lcu_source(lowered), control)
     return runner.MappedMachine(
@@ -74,12 +75,12 @@ def runs_as_expected(lowered: LoweredNetwork, images: list[np.ndarray], expected
     """By itself, each stage on a core of its own, and in the order of a schedule in which every other core has two stages."""
     machine = machine_of(lowered, images, free.fullest)
     graph = lowered.network.graph
-    outputs = np.stack([graph.as_output(image) for image in machine.run()])
+    outputs = np.stack([graph.outputs[0].as_file(image) for image in machine.run()[0]])
     np.testing.assert_array_equal(outputs, expected)
     cores = tuple(stage - (stage % 4 == 1) for stage in range(len(lowered.pipeline.stages)))
     shared = run(lowered, images, ScheduleParameters(capacities=free.fullest, cores=cores))
     replayed = machine_of(lowered, images, free.fullest, cores).replay(list(shared.starts))
-    np.testing.assert_array_equal(np.stack([graph.as_output(image) for image in replayed]), expected)
+    np.testing.assert_array_equal(np.stack([graph.outputs[0].as_file(image) for image in replayed[0]]), expected)
 
 
 @given(seed=strategies.integers(0, 2**32 - 1))

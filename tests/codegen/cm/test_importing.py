@@ -16,9 +16,9 @@ from onnx import TensorProto, helper, numpy_helper
 
 from kilotune.codegen.diagnostics import InputError
 from kilotune.codegen.onnx.graph import AffineNode, ConvNode, PermuteNode
-from kilotune.codegen.onnx.importing import import_file, import_model
+from kilotune.codegen.onnx.importing import import_model
 from kilotune.codegen.onnx.reference import evaluate
-from tests.codegen.cm.networks import model, output_of, outputs_of, shipped, single
+from tests.codegen.cm.networks import import_file, model, output_of, outputs_of, shipped, single
 
 RNG = np.random.default_rng(3)
 

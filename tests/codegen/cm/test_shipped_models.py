@@ -13,12 +13,12 @@ from kilotune.codegen.cm.blocks import Crossbar
 from kilotune.codegen.cm.lowering import lower
 from kilotune.codegen.cm.partition import partition
 from kilotune.codegen.diagnostics import InputError
-from kilotune.codegen.onnx.importing import import_file, load_model
+from kilotune.codegen.onnx.importing import load_model
 from kilotune.codegen.onnx.quantise import quantise, random_images
 from kilotune.codegen.onnx.reference import evaluate
 from kilotune.evaluators.cm.functional import run
 from kilotune.experiments.benchmarks.cm_functional import compare
-from tests.codegen.cm.networks import expected_integers, output_of, shipped
+from tests.codegen.cm.networks import expected_integers, import_file, output_of, shipped
 
 pytestmark = pytest.mark.slow
 
@@ -61,7 +61,7 @@ def test_import_computes_the_reference_output(name: str) -> None:
         numpy_helper.to_array(onnx.load_tensor(str(data / file))) for file in ("input_0.pb", "output_0.pb")
     )
     found = np.stack([output_of(graph, evaluate(graph, one)) for one in image])
-    for operator in graph.host:
+    for operator in graph.outputs[0].host:
         found = np.exp(found - found.max(axis=operator.axis, keepdims=True))
         found = found / found.sum(axis=operator.axis, keepdims=True)
         found = np.log(found) if operator.operator == "LogSoftmax" else found

@@ -43,7 +43,7 @@ def read_without_weights(proto: Any) -> Graph:
     for node in proto.graph.node:
         attributes = {a.name: list(a.ints) if a.ints else a.i for a in node.attribute}
         convert(imported, OnnxNode(node.op_type, tuple(node.input), tuple(node.output), attributes, 13))
-    return graph_of(imported, "random", "x", proto.graph.output[0].name)
+    return graph_of(imported, "random", "x", [proto.graph.output[0].name])
 
 
 def assert_equal(one: Pipeline, other: Pipeline) -> None:

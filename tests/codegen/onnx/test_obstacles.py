@@ -57,12 +57,6 @@ def test_operators_are_looked_at_where_the_image_is_not_known() -> None:
     assert said.endswith("besides: Sin (node 2): not supported")
 
 
-def test_outputs_that_are_too_many_are_told_with_the_nodes() -> None:
-    proto = model([helper.make_node("Sin", ["x"], ["y"]), helper.make_node("Relu", ["x"], ["z"])], [1, 2, 3, 3], {})
-    proto.graph.output.append(helper.make_tensor_value_info("z", TensorProto.FLOAT, None))
-    assert message(proto).endswith("besides: graph outputs: expected one, found y, z")
-
-
 def test_a_file_full_of_obstacles_is_still_a_line_of_bounded_length() -> None:
     nodes = [helper.make_node(f"Operator{n}" + "x" * 300, ["x"], [f"t{n}"]) for n in range(300)]
     weights = {"w": np.zeros(1, np.float32)}

@@ -15,12 +15,12 @@ from kilotune.codegen.cm.lowering import lower
 from kilotune.codegen.cm.partition import partition
 from kilotune.codegen.cm.pipeline import Pipeline
 from kilotune.codegen.onnx.graph import AveragePoolNode, ConvNode, MaxPoolNode
-from kilotune.codegen.onnx.importing import import_file, import_model
+from kilotune.codegen.onnx.importing import import_model
 from kilotune.codegen.onnx.quantise import integer_shape
 from kilotune.codegen.onnx.topology import Topology, crossbar_weights, multiply_accumulates
 from kilotune.experiments.problems.cm.networks import LAYERS, topology_of, weightless
 from kilotune.spaces.cm.space import CmSpace
-from tests.codegen.cm.networks import without_weights
+from tests.codegen.cm.networks import import_file, without_weights
 
 LEARNED = ("weight", "bias", "scale", "offset")
 """What gradients change; the means and variances of batch normalisation are counted by no publication."""

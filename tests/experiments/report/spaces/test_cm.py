@@ -92,8 +92,10 @@ def named(graph: Graph, name: str) -> Graph:
         for node in graph.nodes
     ]
     shapes = {names[tensor]: shape for tensor, shape in graph.shapes.items()}
-    ends = {"input": names[graph.input], "output": names[graph.output]}
-    return dataclasses.replace(graph, name=name, nodes=tuple(nodes), shapes=shapes, **ends)
+    outputs = tuple(dataclasses.replace(o, tensor=names[o.tensor]) for o in graph.outputs)
+    return dataclasses.replace(
+        graph, name=name, nodes=tuple(nodes), shapes=shapes, input=names[graph.input], outputs=outputs
+    )
 
 
 def small_study(network: Graph, hardware: str = "mesh-8x8", trials: int = 2) -> tuple[MappingProblem, Study]:
