@@ -68,7 +68,7 @@ WORTH_ANOTHER_WALK = 1.03
 """What is constructed later is walked from if it is no longer than the best program by this factor."""
 
 SHARE_OF_CONSTRUCTION = 0.2
-"""Of the time, for the first one of these."""
+"""How much of the time the first one of these takes."""
 
 CONSTRUCTED_EVERY = 2
 """Steps of walks between two of a construction that goes on."""

@@ -30,7 +30,7 @@ CANDIDATES_WITHOUT_WALKS = 8
 """Plans of splits where there is no compiler, which walks need."""
 
 SHARE_OF_SPLITS = 0.2
-"""Of the time, for these: relaxing a plan of many instructions takes half a second."""
+"""How much of the time they take: relaxing a plan of many instructions takes half a second."""
 
 MOST_STARTS = 4
 SPLIT_EVERY: Mapping[str, int] = MappingProxyType({"auke": 4, "scamp5": 40})
