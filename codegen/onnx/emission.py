@@ -33,7 +33,7 @@ class IntegerNodes:
         from onnx import numpy_helper
 
         used = {name for node in self.nodes for name in node.input}
-        return [numpy_helper.from_array(np.ascontiguousarray(a), n) for n, a in self.constants.items() if n in used]
+        return [numpy_helper.from_array(np.asarray(a, order="C"), n) for n, a in self.constants.items() if n in used]
 
     def needed(self, outputs: Sequence[str]) -> list[Any]:
         """The nodes that these outputs need; the others are forgotten."""

@@ -93,6 +93,11 @@ def network_of(name: str) -> Graph:
 
 def hardware(name: str, bits: bool) -> Hardware:
     """`mesh-ROWSxCOLUMNS` or `torus-ROWSxCOLUMNS`. InputError where the size is none."""
+    return parse_hardware(hardware_file(name, bits), name)
+
+
+def hardware_file(name: str, bits: bool = False) -> dict[str, Any]:
+    """The content of a hardware file for `mesh-ROWSxCOLUMNS` or `torus-ROWSxCOLUMNS`."""
     kind, _, size = name.partition("-")
     rows, columns = (int(n) if n.isdecimal() else n for n in size.split("x"))
     width = {"bits_per_tick": 512} if bits else {"elements_per_tick": 64}
@@ -107,7 +112,7 @@ def hardware(name: str, bits: bool) -> Hardware:
     corners = [0, int(columns) - 1, last - int(columns) + 1, last]
     ports = {"input_ports": corners, "output_ports": corners}
     described["gmem"] = {**ports, **width, "hop_ticks": 1, "order": "row-major"}
-    return parse_hardware(described if bits else {**described, "element_bytes": 1}, name)
+    return described if bits else {**described, "element_bytes": 1}
 
 
 def random_network(seed: int) -> Graph:

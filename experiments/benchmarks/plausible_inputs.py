@@ -11,7 +11,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
+from numpy.typing import NDArray
 from scipy import signal
 from scipy.fft import dct
 from skimage import data
@@ -85,14 +88,24 @@ def machines(count: int, rng: np.random.Generator) -> FloatArray:
 def photographs(count: int, side: int, largest: float, rng: np.random.Generator) -> FloatArray:
     """[count, side * side * 3] crops in colour, channels last, from 0 to `largest`."""
     pictures = [*load_sample_images().images, data.astronaut(), data.chelsea(), data.coffee()]
-    rows = []
+    return np.asarray(crops(pictures, count, (side, side), rng).reshape(count, -1) * largest)
+
+
+def crops(
+    pictures: Sequence[NDArray[np.uint8]], count: int, size: tuple[int, int], rng: np.random.Generator
+) -> FloatArray:
+    """[count, height, width, 3] crops of random place and extent in colour, from 0 to 1, mirrored and brighter or darker, scaled to `size`
+    (height, width)."""
+    rows, (high, wide) = [], size
     for _ in range(count):
-        picture = pictures[rng.integers(len(pictures))] / 255.0
-        extent = int(np.exp(rng.uniform(np.log(48), np.log(min(picture.shape[:2])))))
-        top, left = (rng.integers(0, size - extent + 1) for size in picture.shape[:2])
-        crop = picture[top : top + extent, left : left + extent]
-        small = resize(crop[:, :: rng.choice((-1, 1))], (side, side), anti_aliasing=True)
-        rows.append(np.clip(small * rng.uniform(0.6, 1.3), 0, 1).ravel() * largest)
+        picture = pictures[int(rng.integers(len(pictures)))] / 255.0
+        most = min(picture.shape[0], picture.shape[1] * high // wide)
+        extent = int(np.exp(rng.uniform(np.log(min(48, most)), np.log(most))))
+        top = rng.integers(0, picture.shape[0] - extent + 1)
+        left = rng.integers(0, picture.shape[1] - extent * wide // high + 1)
+        crop = picture[top : top + extent, left : left + extent * wide // high]
+        small = resize(crop[:, :: rng.choice((-1, 1))], size, anti_aliasing=True)
+        rows.append(np.clip(small * rng.uniform(0.6, 1.3), 0, 1))
     return np.asarray(rows)
 
 
