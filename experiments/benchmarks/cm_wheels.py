@@ -134,7 +134,7 @@ def inputs(network: WheelNetwork, calibrating: int) -> NDArray[np.float32]:
 
 
 def import_difference(compared: ComparedNetwork) -> float:
-    """How far the imported floats are from onnxruntime's where the host begins, over the largest magnitude there; the largest of all outputs."""
+    """The distance of the imported floats to onnxruntime's where the host begins, over the largest magnitude; the worst output."""
     graph, image = compared.problem.floats, compared.unseen[:1]
     assert graph is not None
     names = [output.host[0].operand if output.host else output.name for output in graph.outputs]
