@@ -15,6 +15,7 @@ from kilotune.codegen.feature_scaling import FeatureScaling
 from kilotune.codegen.language.elaborate import INPUT_NAME, elaborate
 from kilotune.codegen.language.parser import parse
 from kilotune.codegen.language.values import describe_shape
+from kilotune.codegen.quantisation_grid import QuantisationGrid
 from kilotune.codegen.text_files import read_text_file
 
 PROGRAM_FILE = "model.sd"
@@ -28,7 +29,8 @@ class Bundle:
     `parameters` have the declared shapes. `train` is None only for a program without input. `class_count` is None
     for a program that returns real numbers. `scaling`: what was done to the features of `train` and `test`, and has to be done to every
     other sample before it is quantised; None where the program takes them as they are.
-    `class_names`: what the classes are called, where that is not their number.
+    `class_names`: what the classes are called, where that is not their number. `result_grid`: where the integers stand that a quantised
+    program returns.
     """
 
     name: str
@@ -37,8 +39,9 @@ class Bundle:
     train: Dataset | None
     test: Dataset | None
     class_count: int | None
-    scaling: FeatureScaling | None = None
+    scaling: FeatureScaling | QuantisationGrid | None = None
     class_names: tuple[ClassName, ...] = ()
+    result_grid: QuantisationGrid | None = None
 
 
 def load_bundle(path: Path) -> Bundle:

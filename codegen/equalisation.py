@@ -50,7 +50,8 @@ class Equalised:
 
 def equalised(program: ir.Program, parameters: Mapping[str, FloatArray]) -> Equalised:
     """Parameters with which `program` computes the same, and whose layers are balanced. ValueError, a sentence, for a program that is
-    too large."""
+    too large, or quantised."""
+    ir.check_formats_open(program)
     classes = factor_classes(program)
     logs = classes.balanced(parameters)
     return Equalised(classes.scaled(parameters, logs), int(np.count_nonzero(logs)))

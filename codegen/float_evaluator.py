@@ -128,13 +128,16 @@ def _compute(step: OperationInstance, read: list[FloatArray]) -> FloatArray:
     match step.operation:
         case ir.Fill(value=value):
             return np.full((step.out.size, 1), value)
-        case ir.Pointwise() | ir.TableFunction():
-            return step.operation.real(a)
+        case ir.Pointwise() | ir.TableFunction() | ir.QuantisedElements():
+            return step.operation.real(*read)
         case ir.Add() | ir.Subtract() | ir.Multiply():
             return step.operation.real(a, read[1])
         case ir.MatMul() | ir.Conv2D():
             padded = step.sources[0].elements == NOWHERE
-            return _dot(np.where(padded[..., None], 0.0, a) if padded.any() else a, read[1])
+            outside = float(step.operation.outside) if isinstance(step.operation, ir.Conv2D) else 0.0
+            sums = _dot(np.where(padded[..., None], outside, a) if padded.any() else a, read[1])
+            completion = step.operation.completion
+            return sums if completion is None else completion.real(sums)
         case ir.MaxPool():
             outside = (step.sources[0].elements == NOWHERE)[..., None]
             return np.asarray(np.where(outside, -np.inf, a).max(axis=1))

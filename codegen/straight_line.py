@@ -7,7 +7,7 @@ here, one instance a group, so that an executor has only one kernel for everythi
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import assert_never
 
 import numpy as np
@@ -115,12 +115,19 @@ def _convolution(operation: ir.Conv2D, row: int, out: Elements, indices: dict[st
     for group in range(groups):
         patches = by_group[:, :, group, :].reshape(pixels, -1)
         kernel = weights[group].reshape(-1, group_out)
+        channels = slice(group * group_out, (group + 1) * group_out)
         yield OperationInstance(
-            operation,
+            operation if groups == 1 or operation.completion is None else _of_group(operation, channels),
             row,
             results[:, group, :],
             (Source(operation.a.variable, patches), Source(operation.b.variable, kernel)),
         )
+
+
+def _of_group(operation: ir.Conv2D, channels: slice) -> ir.Conv2D:
+    """The operation with what becomes of the sums of some output channels."""
+    assert operation.completion is not None
+    return replace(operation, completion=operation.completion.channels(channels))
 
 
 def _windows(image: Elements, kernel: tuple[int, int], operation: ir.Windowed) -> Elements:

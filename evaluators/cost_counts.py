@@ -15,10 +15,11 @@ from kilotune.codegen.emit.schedule import norm_bits, schedule_elements, window_
 from kilotune.codegen.emit.shape import CodeShape
 from kilotune.codegen.emit.storage import make_storage
 from kilotune.codegen.fixed.table import Column, FixedBatch
-from kilotune.evaluators.cost_collector import Access, Collector
+from kilotune.evaluators.cost_collector import Access, Collector, CountedOperand
 from kilotune.evaluators.cost_features import Terms, kind_position, loop_kind, number, width_position
 from kilotune.evaluators.cost_narrow import NarrowSums
 from kilotune.evaluators.cost_products import ProductCosts
+from kilotune.evaluators.cost_requantising import count_rescaled, products_of
 from kilotune.evaluators.cost_variables import CountedVariables, access_of, written
 from kilotune.evaluators.pointwise_costs import CountedNumbers
 
@@ -112,6 +113,21 @@ class CostFeatures:
         for operand, cursor in zip(read, nest.reads, strict=True):
             c.load(operand, access_of(times, nest, cursor))
         write = written(times, nest)
+        if isinstance(operation, ir.QuantisedElements):
+            count_rescaled(c, elements, products_of(operation))
+            c.store(self._variables.columns[operation.out.variable], write)
+            return
+        self._applied(c, row, operation, (elements, operands, write))
+
+    def _applied(
+        self,
+        c: Collector,
+        row: int,
+        operation: ir.RealElements,
+        counted: tuple[float, list[CountedOperand], Access],
+    ) -> None:
+        """What is computed of each element. `counted`: how many there are, the operands, and how they are written."""
+        (elements, operands, write), kind = counted, loop_kind(operation)
         accumulator, width = c.column(row, Column.ACC_BITS), c.column(row, Column.BITS)
         match operation:
             case ir.TableFunction():

@@ -35,6 +35,9 @@ _KINDS = (
 UNFITTED_POINTWISE = "Relu"
 """The pointwise operator whose loop stands for those of operators that no table has been fitted to."""
 
+UNFITTED_QUANTISED = "Multiply"
+"""The operator whose loop stands for those of quantised programs."""
+
 FUNCTIONS = ("Exp", "Sigmoid", "Tanh")
 _REACHED = ("pointer", "number")
 _LENGTHS = ("short", "long")
@@ -152,6 +155,8 @@ def kind_position(name: str) -> int:
 def loop_kind(operation: ir.Operation) -> str:
     """The kind under which the loop of an operation is counted."""
     name = type(operation).__name__
+    if isinstance(operation, ir.QuantisedElements):
+        return UNFITTED_QUANTISED
     return UNFITTED_POINTWISE if isinstance(operation, ir.Pointwise) and name not in _KINDS else name
 
 

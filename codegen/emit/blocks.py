@@ -36,6 +36,7 @@ def takes_windows(context: Context, operation: ir.Conv2D, total: FinishedSum) ->
     short = takes_steps(context, names) and not divisor(shape.unroll, operation.b.shape[3])
     wanted = takes_rows(context, operation, total) or (short and not total.sum.numbered)
     packed = context.storage.packing(operation.b.variable) is not None
+    wanted = wanted or operation.pads_with_numbers
     return bool(wanted) and not packed and filters_lie_beside(context.storage, operation)
 
 
@@ -144,7 +145,11 @@ def copy_window(
     first_row, rows, first_column, columns = inside
     require("kt_pairs", MACRO)
     partly = [f"{n} != {all_}" for n, all_ in ((rows, height), (columns, width)) if not n.isdigit()]
-    if partly:
+    if partly and operation.outside:
+        word = (operation.outside % (1 << bits)) * (0x01010101 if bits == 8 else 0x00010001 if bits == 16 else 1)
+        filled = f"{require('kt_fill', _FILL)}({scratch[0]}, (int32_t)UINT32_C(0x{word:08x}), {scratch[1]})"
+        line(f"if ({' || '.join(partly)}) {filled};")
+    elif partly:
         line(f"if ({' || '.join(partly)}) {require('kt_clear', _CLEAR)}({scratch[0]}, {scratch[1]});")
     start = [(first_row, width * channels), (first_column, channels)]
     window = f"(kt_int{bits} *){scratch[0]}"
@@ -167,6 +172,11 @@ KT_NOINLINE void kt_clear(kt_int32 *to, uint_fast16_t n)
 #endif
     } while (--n != 0);
 }"""
+
+
+_FILL = _CLEAR.replace("kt_clear(kt_int32 *to, ", "kt_fill(kt_int32 *to, int32_t word, ").replace(
+    "*to++ = 0", "*to++ = word"
+)
 
 
 def _copy(bits: int) -> str:

@@ -30,7 +30,7 @@ from kilotune.codegen.emit.operators import Operators
 from kilotune.codegen.emit.packing import reader, reader_definition
 from kilotune.codegen.emit.parameters import parameter_arrays
 from kilotune.codegen.emit.preshift import preshift
-from kilotune.codegen.emit.ranges import narrow_sums
+from kilotune.codegen.emit.ranges import largest_sums, narrow_sums
 from kilotune.codegen.emit.shape import CodeShape
 from kilotune.codegen.emit.sharing import share
 from kilotune.codegen.emit.storage import VariableStorage, describe_storage, index_bits
@@ -43,6 +43,7 @@ from kilotune.codegen.feature_scaling import FeatureScaling
 from kilotune.codegen.fixed.table import FixedBatch
 from kilotune.codegen.hazards import find_hazard
 from kilotune.codegen.looped_steps import loop_steps
+from kilotune.codegen.quantisation_grid import QuantisationGrid
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,8 +91,9 @@ def emit_c(
     shape: CodeShape | None = None,
     name: str = "model",
     function: str = "predict",
-    scaling: FeatureScaling | None = None,
+    scaling: FeatureScaling | QuantisationGrid | None = None,
     class_names: tuple[ClassName, ...] = (),
+    result_grid: QuantisationGrid | None = None,
 ) -> CSource:
     """The only candidate of `batch` as C.
 
@@ -99,7 +101,8 @@ def emit_c(
     `in_place`: results may overwrite operands that die there (`codegen.in_place`). `in_frames`: the program asks for its input a frame at
     a time (`streaming`), `in_steps`: it is called with each. `shape`: how inner loops are written, plainly unless it is given.
     `scaling`: what callers do to features before
-    they are quantised. `class_names`: what the classes are called, where that is not their number. Raises ValueError
+    they are quantised. `class_names`: what the classes are called, where that is not their number. `result_grid`: where the
+    integers stand that a quantised program returns. Raises ValueError
     for a batch of another size, an operation that overwrites what it still has to read, a placement in which two live
     variables overlap, or a program that reads its input in no loop over frames and is to be called with each.
     """
@@ -117,6 +120,7 @@ def emit_c(
         Functions(operators),
         batch.functions,
         narrow_sums(dataclasses.replace(batch, rows=rows[None]), parameters, shifts),
+        largest_sums(batch, parameters),
     )
     context = Context(storage, operators, integers, rows, Writer(depth=1), stream=stream, shape=shape)
     functions = integers.functions
@@ -129,6 +133,7 @@ def emit_c(
         lambda: (functions.arrays, functions.definitions),
         scaling,
         class_names,
+        result_grid,
     )
     flash = made.flash_bytes + int(UnpackingSize(batch.program).code_bytes(batch)[0])
     return dataclasses.replace(made, flash_bytes=flash, candidate=Candidate(whole, parameters, shape))
@@ -141,8 +146,9 @@ def emit_program(
     in_place: bool,
     names: tuple[str, str],
     tables: Callable[[], tuple[list[ConstantArray], list[str]]],
-    scaling: FeatureScaling | None = None,
+    scaling: FeatureScaling | QuantisationGrid | None = None,
     class_names: tuple[ClassName, ...] = (),
+    result_grid: QuantisationGrid | None = None,
 ) -> CSource:
     """The program of `context` in any arithmetic; `names`: of the files and of the function.
 
@@ -158,7 +164,7 @@ def emit_program(
     layout = lay_out(storage, variables, context.scratches, placement, context.chains)
     arrays, functions = tables()
     constants = [*parameter_arrays(storage, program, parameters), *arrays]
-    interface = describe_interface(storage, program, context.stream, scaling, class_names)
+    interface = describe_interface(storage, program, context.stream, scaling, class_names, result_grid)
     name, function = names
     prototype = signature(interface, function)
     resets, reset_prototype = reset_function(context, function)

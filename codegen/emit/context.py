@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -103,6 +103,11 @@ class Arithmetic(Protocol):
 
     def sum(self, context: Context, row: OperationRow, length: int) -> SumOfProducts:
         """The sum of `length` products."""
+
+    def completing(
+        self, context: Context, operation: ir.Product, row: OperationRow
+    ) -> Callable[[str, str], None] | None:
+        """What writes an element of a quantised program from `sum`, given the number of its channel and an lvalue; None elsewhere."""
 
     def normalise(self, context: Context, operation: ir.NormaliseL2, row: OperationRow) -> None:
         """Emit the whole operation."""

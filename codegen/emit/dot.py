@@ -15,7 +15,7 @@ from kilotune.codegen.emit.blocks import (
 )
 from kilotune.codegen.emit.context import Context, OperationRow, SumOfProducts, visit
 from kilotune.codegen.emit.depthwise import emit_by_channels, takes_channels
-from kilotune.codegen.emit.operators import CExpression
+from kilotune.codegen.emit.operators import CExpression, constant
 from kilotune.codegen.emit.packing import decoded, walk_next, walk_start, walks
 from kilotune.codegen.emit.row_factors import FinishedSum, take_out_factors
 from kilotune.codegen.emit.runs import add_rows, add_run, takes_steps
@@ -34,7 +34,7 @@ def emit_product(
     """One sum of products for every element of the result. `then` takes sums on, at counters of the result, instead of their storing."""
     whole = context.arithmetic.sum(context, row, operation.taps)
     context, finish = take_out_factors(context, operation, whole)
-    total = FinishedSum(whole, finish, then)
+    total = FinishedSum(whole, finish, then, context.arithmetic.completing(context, operation, row))
     schedule = schedule_product(operation, context.storage)
     by_rows = takes_rows(context, operation, total)
     match operation, schedule:
@@ -50,7 +50,7 @@ def emit_product(
             _emit_matmul(context, schedule, total)
         case ir.Conv2D(), Convolution(beside=True) if takes_windows(context, operation, total):
             emit_conv2d_by_windows(context, operation, schedule, total, row)
-        case ir.Conv2D(), Convolution(beside=True) if not whole.numbered:
+        case ir.Conv2D(), Convolution(beside=True) if not (whole.numbered or operation.pads_with_numbers):
             _emit_conv2d_by_runs(context, operation, schedule, total, row.number)
         case ir.Conv2D(), Convolution() if takes_channels(context, operation, total):
             emit_by_channels(context, operation, schedule, total, row)
@@ -84,7 +84,7 @@ def emit_run(context: Context, operation: ir.MatMul, row: OperationRow, at: Sequ
 
 
 def _emit_matmul(context: Context, schedule: DenseProduct, total: FinishedSum) -> None:
-    counted = (("k",) if total.sum.numbered else ()) + (("i0", "i1") if total.finish.rows else ())
+    counted = (("k",) if total.sum.numbered else ()) + (("i0", "i1") if total.by_rows else ())
     walk = LoopNestWriter(context, schedule.nest, counted)
     with walk.inside(0, 2):
         total.sum.start()
@@ -100,7 +100,7 @@ def _emit_conv2d(context: Context, operation: ir.Conv2D, schedule: Convolution, 
     a, b, out = operation.a, operation.b, operation.out
     groups, kernel_height, kernel_width, group_in, group_out = b.shape
     images, height, width = out.shape[:3]
-    writer, (rows, columns) = context.writer, schedule.axes
+    storage, writer, (rows, columns) = context.storage, context.writer, schedule.axes
     outer = [("i0", images), ("i1", height), ("i2", width), ("i3", groups), ("i4", group_out)]
     with writer.loops(outer, scope=True) as (image, y, x, group, channel):
         total.sum.start()
@@ -110,10 +110,14 @@ def _emit_conv2d(context: Context, operation: ir.Conv2D, schedule: Convolution, 
             writer.line(f"const kt_index column = {window_place(columns, x, kx)};")
             moves = [(image, a.strides[0]), ("row", a.strides[1]), ("column", a.strides[2])]
             moves += [(group, group_in * a.strides[3]), (k, a.strides[3])]
-            pixel = context.storage.element(a, moves)
-            weight = visit(context, b, (group, ky, kx, k, channel), context.storage.strides(b))
+            pixel = storage.element(a, moves)
+            weight = visit(context, b, (group, ky, kx, k, channel), storage.strides(b))
             number = _tap_number((ky, kx, k), b.shape[1:4])
             condition = inside([("row", rows), ("column", columns)])
+            if condition and operation.outside:
+                kind, outside = storage.type_of(a.variable), constant(operation.outside).text
+                pixel = CExpression(f"({kind})({condition} ? {pixel.text} : {outside})", pixel.bits)
+                condition = ""
             total.sum.add(pixel, weight, number, condition)
         target = context.storage.element(out, output_moves(operation, (image, y, x, group, channel)))
         channels = _tap_number((group, channel), (groups, group_out))

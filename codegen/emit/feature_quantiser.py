@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from kilotune.codegen.emit.constant_arrays import float_literal
 from kilotune.codegen.emit.operators import int_type
 from kilotune.codegen.feature_scaling import FeatureScaling
+from kilotune.codegen.quantisation_grid import QuantisationGrid
 
 FLASH = """\
 #if defined(__AVR__)
@@ -32,11 +33,13 @@ def feature_function(name: str) -> str:
     return f"{''.join(c if c.isalnum() else '_' for c in name)}_feature"
 
 
-def quantiser(name: str, bits: int, scale: int, scaling: FeatureScaling | None) -> str:
+def quantiser(name: str, bits: int, scale: int, scaling: FeatureScaling | QuantisationGrid | None) -> str:
     """The definition: (value - offset) * 2**(scale - exponent) toward zero, beyond `bits` the end of their range.
 
     It is static and inline, so that a program that never calls it has nothing of it, neither code nor arrays.
     """
+    if isinstance(scaling, QuantisationGrid):
+        return _on_grid(name, scaling)
     kind, limit = int_type(bits), 1 << (bits - 1)
     lines = ["/* Feature i as the program takes it; beyond the range of its type the end of that. */"]
     lines += [f"static inline {kind} {feature_function(name)}(uint16_t i, float value)", "{"]
@@ -58,6 +61,29 @@ def quantiser(name: str, bits: int, scale: int, scaling: FeatureScaling | None) 
         "",
     ]
     return ("" if scaling is None else FLASH) + "\n".join(lines)
+
+
+def _on_grid(name: str, grid: QuantisationGrid) -> str:
+    """The definition: the nearest integer of a grid, halves away from zero, as `QuantisationGrid.apply`."""
+    return "\n".join(
+        [
+            "/* Feature i as the program takes it; beyond the range of its type the end of that. */",
+            f"static inline int8_t {feature_function(name)}(uint16_t i, float value)",
+            "{",
+            "    (void)i;",
+            f"    const float scaled = value / {float_literal(grid.step)};",
+            "    if (!(scaled < 512.0f)) return INT8_MAX;",
+            "    if (scaled <= -512.0f) return INT8_MIN;",
+            "    int16_t whole = (int16_t)scaled;",
+            "    const float rest = scaled - (float)whole;",
+            "    if (rest >= 0.5f) whole++;",
+            "    if (rest <= -0.5f) whole--;",
+            f"    whole = (int16_t)(whole + ({grid.zero}));",
+            "    return whole > INT8_MAX ? INT8_MAX : whole < INT8_MIN ? INT8_MIN : (int8_t)whole;",
+            "}",
+            "",
+        ]
+    )
 
 
 def ranker(name: str, bits: int, features: int, thresholds: Mapping[int, NDArray[np.float32]]) -> str:

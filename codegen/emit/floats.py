@@ -5,7 +5,7 @@ It shares everything with them but the numbers: loops, sparse lists, parameters 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import assert_never
 
@@ -65,6 +65,8 @@ class Floats:
                 return _value(f"{a} {operation.symbol} {b}")
             case ir.Select(strict=strict):
                 return _value(f"{a} {'>' if strict else '>='} 0 ? {b} : {c}")
+            case ir.QuantisedElements():
+                raise ValueError(f"{operation.location}: a quantised program has no floats")
             case ir.Sign():
                 return CExpression(f"({a} > 0)", LABEL_BITS)
             case _:
@@ -77,6 +79,14 @@ class Floats:
     def sum(self, context: Context, row: OperationRow, length: int) -> _FloatSum:
         """In order."""
         return _FloatSum(context)
+
+    def completing(
+        self, context: Context, operation: ir.Product, row: OperationRow
+    ) -> Callable[[str, str], None] | None:
+        """Nothing. ValueError for a sum of a quantised program."""
+        if operation.completion is not None:
+            raise ValueError(f"{operation.location}: a quantised program has no floats")
+        return None
 
     def normalise(self, context: Context, operation: ir.NormaliseL2, row: OperationRow) -> None:
         """The sum of squares of each row, then the quotients."""

@@ -132,7 +132,7 @@ class _Finding:
 
     def _sums_in_order(self, operation: ir.Operation) -> bool:
         """Whether it is a sum of products whose terms lie beside each other in both operands."""
-        if not (self._sums and isinstance(operation, ir.MatMul | ir.Conv2D)):
+        if not (self._sums and isinstance(operation, ir.MatMul | ir.Conv2D)) or operation.completion is not None:
             return False
         schedule = schedule_product(operation, self._storage)
         return isinstance(schedule, DenseProduct | Convolution) and schedule.beside

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import assert_never
 
 import numpy as np
@@ -14,6 +14,8 @@ from kilotune.codegen.emit.context import Context, OperationRow, SumOfProducts
 from kilotune.codegen.emit.normalise import emit_normalise
 from kilotune.codegen.emit.operators import CExpression, cast, constant, int_type
 from kilotune.codegen.emit.pointwise import Expressions, constants_of
+from kilotune.codegen.emit.ranges import NARROW_BITS
+from kilotune.codegen.emit.requantising import completed, quantised_element
 from kilotune.codegen.emit.sums import integer_sum
 from kilotune.codegen.emit.tables import Functions
 from kilotune.codegen.fixed.arithmetic import scale_down, wrap
@@ -28,6 +30,9 @@ class Integers:
     functions: Functions
     tables: Sequence[Exponential]
     narrow: frozenset[int] = frozenset()  # rows whose sums of 32 bits fit 16 (`ranges`)
+    largest_sums: Mapping[int, int] = field(
+        default_factory=dict
+    )  # by row of a quantised program, with biases (`ranges`)
 
     def literal(self, operation: ir.Operation, item: ir.Literal, place: int, row: OperationRow) -> CExpression:
         """The literal at its final scale."""
@@ -48,6 +53,23 @@ class Integers:
         """In order, or by SeeDot's TreeSum."""
         return integer_sum(context, row, length, row.number in self.narrow)
 
+    def completing(
+        self, context: Context, operation: ir.Product, row: OperationRow
+    ) -> Callable[[str, str], None] | None:
+        """By the operation's completion."""
+        completion = operation.completion
+        if completion is None:
+            return None
+        bits = NARROW_BITS if row.number in self.narrow else row[Column.ACC_BITS]
+
+        def complete(channel: str, target: str) -> None:
+            total = CExpression(f"({int_type(bits)})sum", bits)
+            largest = self.largest_sums[row.number]
+            made = completed(context.operators, self.functions.array, completion, total, channel, largest)
+            context.writer.line(f"{target} = {made.text};")
+
+        return complete
+
     def normalise(self, context: Context, operation: ir.NormaliseL2, row: OperationRow) -> None:
         """By an integer square root."""
         emit_normalise(context, operation, row)
@@ -65,6 +87,8 @@ def _result(
         case ir.Fill():
             filled = scale_down(_exact(row[Column.CONSTANT_A]), shift_out, operators.rounding)
             return constant(int(wrap(filled, bits)))
+        case ir.QuantisedElements():
+            return quantised_element(operators, numbers.functions.array, operation, values)
         case ir.Sign():
             return CExpression(f"({values[0].text} > 0)", context.storage.bits[operation.out.variable])
         case ir.Select():

@@ -10,11 +10,13 @@ from numpy.typing import NDArray
 
 from kilotune.codegen import ir
 from kilotune.codegen.class_names import ClassName, defined_names
+from kilotune.codegen.emit.constant_arrays import float_literal
 from kilotune.codegen.emit.feature_quantiser import feature_function, quantiser, ranker
 from kilotune.codegen.emit.operators import int_type
 from kilotune.codegen.emit.storage import VariableStorage
 from kilotune.codegen.emit.streaming import FrameStream
 from kilotune.codegen.feature_scaling import FeatureScaling
+from kilotune.codegen.quantisation_grid import QuantisationGrid
 
 
 @dataclass(frozen=True)
@@ -25,8 +27,8 @@ class Interface:
     `input_bits` is 0 for a program without input. `real`: numbers are floats, which have no scale. `frames`: where the program asks
     for the sample in so many equal parts, else 0; `pushed`: where it is called with each of them. `scaling`: what is done to features
     before they are quantised, where each has a scale
-    of its own. `thresholds`: by feature, where it is given as how many of them are below it. `class_names`: what the classes are called,
-    where that is not their number.
+    of its own, or on which grid all are; `result_grid`: on which grid results are. `thresholds`: by feature, where it is given as how
+    many of them are below it. `class_names`: what the classes are called, where that is not their number.
     """
 
     kind: ir.ResultKind
@@ -40,7 +42,8 @@ class Interface:
     real: bool = False
     frames: int = 0
     pushed: bool = False
-    scaling: FeatureScaling | None = None
+    scaling: FeatureScaling | QuantisationGrid | None = None
+    result_grid: QuantisationGrid | None = None
     thresholds: Mapping[int, NDArray[np.float32]] | None = None
     class_names: tuple[ClassName, ...] = ()
 
@@ -59,11 +62,12 @@ def describe_interface(
     storage: VariableStorage,
     program: ir.Program,
     stream: FrameStream | None = None,
-    scaling: FeatureScaling | None = None,
+    scaling: FeatureScaling | QuantisationGrid | None = None,
     class_names: tuple[ClassName, ...] = (),
+    result_grid: QuantisationGrid | None = None,
 ) -> Interface:
     """What the program of `storage` asks of its caller, whose input arrives as `stream` says, each feature at a scale of `scaling`; its
-    classes are called `class_names`."""
+    classes are called `class_names`, and integers that it returns stand on `result_grid`."""
     given, result = program.input, program.result.variable
     writers = [o for o in ir.operations(program.body) if o.out.variable == result]
     classes = 0
@@ -84,6 +88,7 @@ def describe_interface(
         stream.frames if stream else 0,
         stream.pushed if stream else False,
         scaling,
+        result_grid,
         class_names=class_names,
     )
 
@@ -115,7 +120,7 @@ def header(interface: Interface, first: str, name: str, prototype: str) -> str:
             f"#define MODEL_FEATURES {interface.features}",
             f"#define MODEL_INPUT_BITS {interface.input_bits}",
         ]
-        lines += [f"#define MODEL_INPUT_SCALE ({interface.input_scale})"] if interface.thresholds is None else []
+        lines += _input_place(interface)
         lines.append("")
     if interface.frames:
         each = interface.features // interface.frames
@@ -127,18 +132,7 @@ def header(interface: Interface, first: str, name: str, prototype: str) -> str:
             f"#define MODEL_FRAMES {interface.frames}",
             "",
         ]
-    if interface.kind is ir.ResultKind.CLASS:
-        lines += ["/* Returns the class, from 0. */", f"#define MODEL_CLASSES {interface.classes}"]
-        lines += defined_names(interface.class_names)
-    elif interface.real:
-        lines += [f"#define MODEL_RESULTS {interface.results}"]
-    else:
-        lines += [
-            "/* Writes the results: real value = result[i] / 2**MODEL_RESULT_SCALE. */",
-            f"#define MODEL_RESULTS {interface.results}",
-            f"#define MODEL_RESULT_BITS {interface.result_bits}",
-            f"#define MODEL_RESULT_SCALE ({interface.result_scale})",
-        ]
+    lines += _returned(interface)
     lines += ["", "#ifdef __cplusplus", 'extern "C" {', "#endif", "", f"{prototype};", ""]
     lines += ["#ifdef __cplusplus", "}", "#endif", ""]
     if interface.input_bits and not interface.real:
@@ -151,10 +145,39 @@ def header(interface: Interface, first: str, name: str, prototype: str) -> str:
     return "\n".join(lines) + "\n"
 
 
+def _returned(interface: Interface) -> list[str]:
+    """What the function returns or writes."""
+    if interface.kind is ir.ResultKind.CLASS:
+        counted = ["/* Returns the class, from 0. */", f"#define MODEL_CLASSES {interface.classes}"]
+        return counted + defined_names(interface.class_names)
+    if interface.real:
+        return [f"#define MODEL_RESULTS {interface.results}"]
+    sizes = [f"#define MODEL_RESULTS {interface.results}", f"#define MODEL_RESULT_BITS {interface.result_bits}"]
+    grid = interface.result_grid
+    if grid is None:
+        said = "/* Writes the results: real value = result[i] / 2**MODEL_RESULT_SCALE. */"
+        return [said, *sizes, f"#define MODEL_RESULT_SCALE ({interface.result_scale})"]
+    said = "/* Writes the results: real value = (result[i] - MODEL_RESULT_ZERO) * MODEL_RESULT_STEP. */"
+    places = [f"#define MODEL_RESULT_STEP {float_literal(grid.step)}", f"#define MODEL_RESULT_ZERO ({grid.zero})"]
+    return [said, *sizes, *places]
+
+
+def _input_place(interface: Interface) -> list[str]:
+    """Where integers of the input stand."""
+    if interface.thresholds is not None:
+        return []
+    if isinstance(interface.scaling, QuantisationGrid):
+        step, zero = interface.scaling.step, interface.scaling.zero
+        return [f"#define MODEL_INPUT_STEP {float_literal(step)}", f"#define MODEL_INPUT_ZERO ({zero})"]
+    return [f"#define MODEL_INPUT_SCALE ({interface.input_scale})"]
+
+
 def _taken(interface: Interface) -> str:
     """What an integer of a sample is."""
     if interface.thresholds is not None:
         return f"(how many thresholds of that feature are below it) - {1 << (interface.input_bits - 1)}"
+    if isinstance(interface.scaling, QuantisationGrid):
+        return "(the feature) / MODEL_INPUT_STEP + MODEL_INPUT_ZERO, to the nearest"
     given = "(the feature)" if interface.scaling is None else "((the feature) - its offset) / 2**(its exponent)"
     return f"{given} * 2**MODEL_INPUT_SCALE, toward zero"
 

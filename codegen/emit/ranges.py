@@ -46,6 +46,18 @@ def narrow_sums(
     return _Analysis(batch, parameters, shifts).run()[1]
 
 
+def largest_sums(batch: FixedBatch, parameters: Mapping[str, FloatArray]) -> dict[int, int]:
+    """By row of a quantised program: how large in magnitude a sum of products can be, with its bias."""
+    analysis, found = _Analysis(batch, parameters), {}
+    analysis.run()
+    for number, operation in enumerate(ir.operations(batch.program.body)):
+        if isinstance(operation, ir.Product) and operation.completion is not None:
+            total = analysis.interval_of_sum(operation)
+            biases = operation.completion.biases if isinstance(operation.completion, ir.Requantisation) else (0,)
+            found[number] = max(abs(total.low), abs(total.high)) + max(map(abs, biases))
+    return found
+
+
 def known_weights(
     operation: ir.Product,
     is_known: Callable[[ir.View], bool],
@@ -85,7 +97,7 @@ class _Analysis:
             row = OperationRow(number, self.batch.rows[0, number])
             out = operation.out
             if isinstance(operation, ir.Product) and self._plain(row):
-                total = self._sum(operation)
+                total = self.interval_of_sum(operation)
                 if total.fits(NARROW_BITS) and row[Column.ACC_BITS] == 32:
                     narrow.add(number)
             alone = self.writers[out.variable] == 1 and out.size == self.program.variable(out.variable).size
@@ -115,8 +127,15 @@ class _Analysis:
                 found = operation.integer(intervals, self._of(a.variable), constants_of(row))
             case ir.TableFunction():
                 found = self._function(operation, row)
+            case (
+                ir.MatMul(completion=ir.Requantisation() | ir.Averaging() as c)
+                | ir.Conv2D(completion=ir.Requantisation() | ir.Averaging() as c)
+            ):
+                return Interval(c.least, c.most)
+            case ir.QuantisedElements():
+                return None
             case ir.MatMul() | ir.Conv2D():
-                found = self._sum(operation) if self._plain(row) else None
+                found = self.interval_of_sum(operation) if self._plain(row) else None
                 found = found if found is not None and found.fits(row[Column.ACC_BITS]) else None
             case ir.Fill() | ir.Add() | ir.Subtract() | ir.Multiply() | ir.Select() | ir.NormaliseL2():
                 found = None
@@ -137,13 +156,14 @@ class _Analysis:
         product = Interval(-largest[0] * largest[1], largest[0] * largest[1])
         return product.down(table.product_shift, self.batch.rounding) if product.fits(table.product_bits) else None
 
-    def _sum(self, operation: ir.Product) -> Interval:
+    def interval_of_sum(self, operation: ir.Product) -> Interval:
         """The interval of a whole sum: by its weights where one operand is a parameter, read whole, by magnitudes otherwise."""
         known = known_weights(operation, self._constant, self._elements)
         if known is not None:
             weights, column = known
             met = operation.b if column is Column.SHIFT_A else operation.a
-            return self._weighted(weights, self._of(met.variable))
+            outside = operation.outside if isinstance(operation, ir.Conv2D) else 0
+            return self._weighted(weights, self._of(met.variable), outside)
         a, b, length = operation.a, operation.b, operation.taps
         left, right = self._of(a.variable), self._of(b.variable)
         ends = [x * y for x in (left.low, left.high) for y in (right.low, right.high)]
@@ -155,9 +175,9 @@ class _Analysis:
     def _elements(self, view: ir.View) -> IntArray:
         return self.whole[view.variable][elements_of(view, {})].reshape(view.shape)
 
-    def _weighted(self, weights: IntArray, met: Interval) -> Interval:
-        """The interval of sums of rows of weights times anything in `met`; a padded place counts as 0."""
-        low, high = min(met.low, 0), max(met.high, 0)
+    def _weighted(self, weights: IntArray, met: Interval, outside: int) -> Interval:
+        """The interval of sums of rows of weights times anything in `met`; a padded place counts as `outside`."""
+        low, high = min(met.low, outside), max(met.high, outside)
         highest = np.where(weights > 0, weights * high, weights * low).sum(axis=1)
         lowest = np.where(weights > 0, weights * low, weights * high).sum(axis=1)
         return Interval(int(lowest.min()), int(highest.max()))

@@ -24,11 +24,18 @@ class Finish:
 
 @dataclass(frozen=True)
 class FinishedSum:
-    """A sum with the factors that were taken out of it. `then`: what takes it on instead of storing, at counters of the result."""
+    """A sum with the factors that were taken out of it. `then`: what takes it on instead of storing, at counters of the result;
+    `complete`: of quantised programs, what writes the element instead, given the number of its channel and an lvalue."""
 
     sum: SumOfProducts
     finish: Finish
     then: Callable[[SumOfProducts, Sequence[str]], None] | None = None
+    complete: Callable[[str, str], None] | None = None
+
+    @property
+    def by_rows(self) -> bool:
+        """Whether what is stored depends on the rows of the operands."""
+        return bool(self.finish.rows) or self.complete is not None
 
     def store(self, place: tuple[str, str], target: str, bits: int, at: Sequence[str] = ()) -> None:
         """Multiply it and write the result. `place`: the row of the left operand and that of the right one which it is the sum of;
@@ -37,7 +44,9 @@ class FinishedSum:
             self.sum.scaled_up(f"KT_LOAD_PLACE8(&{array}[{place[number]}])")
         if self.finish.shift:
             self.sum.scaled_up(str(self.finish.shift))
-        if self.then is None:
+        if self.complete is not None:
+            self.complete(place[1], target)
+        elif self.then is None:
             self.sum.store(target, bits)
         else:
             self.then(self.sum, at)

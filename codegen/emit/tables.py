@@ -41,8 +41,8 @@ class Functions:
             return self.operators.saturating(argument, -shift, bits)
         return self.operators.exact(argument, shift)
 
-    def _array(self, bits: int, entries: tuple[int, ...]) -> str:
-        """The name of the array."""
+    def array(self, bits: int, entries: tuple[int, ...]) -> str:
+        """The name of the array in flash of integers of so many bits."""
         key = (bits, entries)
         if key not in self._array_names:
             self._array_names[key] = name = f"kt_table{len(self._array_names)}"
@@ -117,7 +117,7 @@ class Functions:
 
     def _entry(self, bits: int, entries: tuple[int, ...], shift: int, mask: int | None = None) -> CExpression:
         """The element of a table that t chooses."""
-        name = self._array(bits, entries)
+        name = self.array(bits, entries)
         place = f"t >> {shift}" if shift else "t"
         if mask is not None:
             place = f"({place}) & {mask}" if shift else f"t & {mask}"

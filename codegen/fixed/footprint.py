@@ -15,6 +15,7 @@ import numpy.typing as npt
 from kilotune.codegen import ir
 from kilotune.codegen.arrays import FloatArray, IntArray
 from kilotune.codegen.fixed.encoding import LAYOUTS, stored_bytes
+from kilotune.codegen.fixed.quantised import quantised_tables
 from kilotune.codegen.fixed.table import Column, FixedBatch
 from kilotune.codegen.interference import find_interference
 from kilotune.codegen.placement import PlacedVariables, Placer
@@ -89,6 +90,7 @@ class Footprint:
                 self._bytes_of[index[name], width] = storage.size_bytes(width)
         self._names = [v.name for v in program.variables]
         self._temporaries = [index[name] for name in self.placer.interference.names]
+        self._constant_bytes = sum(len(entries) * bits // 8 for bits, entries in quantised_tables(program))
         self._works = tuple(_work(operation, times) for operation, times in ir.executions(program.body))
 
     def flash_bytes(self, stored: IntArray, tables: IntArray | int = 0) -> IntArray:
@@ -110,7 +112,8 @@ class Footprint:
     def scratch_bytes(self, batch: FixedBatch) -> IntArray:
         """RAM [N] that operations need besides, at most (only one runs at a time).
 
-        SeeDot's tree sums keep one partial sum a level, convolutions a filter whose codes are unpacked.
+        SeeDot's tree sums keep one partial sum a level, convolutions a filter whose codes are unpacked, and of quantised programs what lies
+        under a window.
         """
         most = np.zeros(len(batch), dtype=np.int64)
         packed = np.isin(batch.stored_bits, list(LAYOUTS)) & (batch.encoded >= 0)
@@ -121,6 +124,8 @@ class Footprint:
                 by_tree = batch.rows[:, row, Column.HALVINGS] >= 0
                 most = np.maximum(most, by_tree * sums * batch.rows[:, row, Column.ACC_BITS] // 8)
             if isinstance(operation, ir.Conv2D):
+                if operation.pads_with_numbers:  # the window is copied, so that padding counts
+                    most = np.maximum(most, -(-operation.taps // 4) * 4)
                 most = np.maximum(most, packed[:, columns[operation.b.variable]] * operation.taps)
         return most
 
@@ -149,7 +154,7 @@ class Footprint:
         return dict(zip(self._names, bits.tolist(), strict=True))
 
     def table_bytes(self, batch: FixedBatch) -> IntArray:
-        """Flash [N] of the exponential tables; equal arrays are stored once."""
+        """Flash [N] of the exponential tables, and of those of quantised programs; equal arrays are stored once."""
         rows = [r for r, o in enumerate(ir.operations(self.program.body)) if isinstance(o, ir.TableFunction)]
         used: dict[tuple[int, tuple[int, ...]], npt.NDArray[np.bool_]] = {}
         for number, function in enumerate(batch.functions):
@@ -157,7 +162,7 @@ class Footprint:
             for array in function.stored_arrays(batch.rounding):
                 key = (function.bits, array)
                 used[key] = used[key] | users if key in used else users
-        total = np.zeros(len(batch), dtype=np.int64)
+        total = np.full(len(batch), self._constant_bytes, dtype=np.int64)
         for (bits, array), users in used.items():
             total += users * (len(array) * bits // 8)
         return total

@@ -44,7 +44,8 @@ class SeeDotLowering:
     accumulator: Accumulator = Accumulator.DOUBLE
 
     def lower(self, choice: SeeDotParameters, exponent_ranges: Mapping[int, tuple[float, float]]) -> FixedBatch:
-        """Lower one candidate; `exponent_ranges` holds (m, M) as reals by row of each Exp."""
+        """Lower one candidate; `exponent_ranges` holds (m, M) as reals by row of each Exp. ValueError for a quantised program."""
+        ir.check_formats_open(self.program)
         return _SeeDotCandidate(self, choice, exponent_ranges).run()
 
 
@@ -123,7 +124,7 @@ class _SeeDotCandidate:
 
     def _lower(self, row: int, operation: ir.Operation) -> None:
         out = operation.out.variable
-        if isinstance(operation, ir.Elementwise):
+        if isinstance(operation, ir.RealElements):
             self._lower_elements(row, out, operation)
             return
         match operation:
@@ -141,10 +142,12 @@ class _SeeDotCandidate:
                 self._settle(row, out, scale)
             case ir.ArgMax():
                 self._set(row, Column.BITS, 16)
+            case ir.QuantisedElements():
+                raise AssertionError("a quantised program has no formats to decide")
             case _:
                 assert_never(operation)
 
-    def _lower_elements(self, row: int, out: str, operation: ir.Elementwise) -> None:
+    def _lower_elements(self, row: int, out: str, operation: ir.RealElements) -> None:
         match operation:
             case ir.Add(b=b) if out in self._sums:
                 scale, halvings = tree_sum_scale(self._scale(b), self.trip_counts[row], self.choice.maxscale)

@@ -74,8 +74,9 @@ class ShiftryLowering:
         """Lower N candidates: `bits` (8, 16 or 32) and wanted `scales` [N, variables] in the order of `program.variables`.
 
         `encoded` and `encodings` as in `FixedBatch`: they are stored, and nothing else depends on them. ValueError for one whose integers
-        do not fit the width of its parameter, and for one bit of a sparse matrix.
+        do not fit the width of its parameter, for one bit of a sparse matrix, and for a quantised program.
         """
+        ir.check_formats_open(self.program)
         batch = _ShiftryBatch(self, np.array(bits, dtype=np.int64), np.array(scales, dtype=np.int64)).run()
         if encoded is None or not encodings:
             return batch
@@ -120,7 +121,7 @@ class _ShiftryBatch:
 
     def _lower(self, row: int, operation: ir.Operation) -> None:
         out = operation.out.variable
-        if isinstance(operation, ir.Elementwise):
+        if isinstance(operation, ir.RealElements):
             self._lower_elements(row, out, operation)
             return
         match operation:
@@ -133,10 +134,12 @@ class _ShiftryBatch:
                 self._normalise(row, operation)
             case ir.ArgMax():
                 self.rows[:, row, Column.BITS] = 16
+            case ir.QuantisedElements():
+                raise AssertionError("a quantised program has no formats to decide")
             case _:
                 assert_never(operation)
 
-    def _lower_elements(self, row: int, out: str, operation: ir.Elementwise) -> None:
+    def _lower_elements(self, row: int, out: str, operation: ir.RealElements) -> None:
         match operation:
             case ir.Add(a=a, b=b) | ir.Subtract(a=a, b=b) | ir.Select(a=a, b=b):
                 self._sum(row, out, a, b)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar, TypeVar
 
 import numpy as np
@@ -10,8 +10,10 @@ import numpy.typing as npt
 
 from kilotune.codegen.arrays import FloatArray, IntArray
 from kilotune.codegen.ir.operation import OperationBase, Order, Pointwise
+from kilotune.codegen.ir.quantised import QuantisedElements
+from kilotune.codegen.ir.requantisation import Completion
 from kilotune.codegen.ir.table_functions import TableFunction
-from kilotune.codegen.ir.views import Operand, View, count_elements
+from kilotune.codegen.ir.views import ABSENT_AS_NONE, ABSENT_AS_ZERO, Operand, View, count_elements
 
 ScalarT = TypeVar("ScalarT", bound=np.generic)
 
@@ -101,11 +103,15 @@ class Multiply(Binary):
 
 @dataclass(frozen=True)
 class MatMul(OperationBase):
-    """`(P, Q) x (Q, R) -> (P, R)`. `sparse` marks the source operator `|*|` (SeeDot's `x`), whatever the storage."""
+    """`(P, Q) x (Q, R) -> (P, R)`. `sparse` marks the source operator `|*|` (SeeDot's `x`), whatever the storage.
+
+    `completion`: what becomes of the sums of quantised programs, columns being the channels.
+    """
 
     a: View
     b: View
     sparse: bool = False
+    completion: Completion | None = field(default=None, metadata=ABSENT_AS_NONE)
 
     content_kind = "matmul"
     order = Order.PRODUCTS
@@ -128,7 +134,8 @@ class MatMul(OperationBase):
 class Conv2D(OperationBase):
     """`a` (N, H, W, Cin) with `b` (G, kH, kW, Cin/G, Cout/G) -> (N, H', W', Cout).
 
-    Output channels are ordered by group. `padding` is (top, bottom, left, right), zeros.
+    Output channels are ordered by group. `padding` is (top, bottom, left, right), zeros. Of quantised programs: `completion` is what
+    becomes of the sums, `outside` the integer that padding counts as.
     """
 
     a: View
@@ -137,6 +144,8 @@ class Conv2D(OperationBase):
     padding: tuple[int, int, int, int] = (0, 0, 0, 0)
     dilation: tuple[int, int] = (1, 1)
     groups: int = 1
+    completion: Completion | None = field(default=None, metadata=ABSENT_AS_NONE)
+    outside: int = field(default=0, metadata=ABSENT_AS_ZERO)
 
     content_kind = "conv2d"
     order = Order.PRODUCTS
@@ -145,6 +154,11 @@ class Conv2D(OperationBase):
     def taps(self) -> int:
         """Products that are summed to one element of the result."""
         return count_elements(self.b.shape[1:4])
+
+    @property
+    def pads_with_numbers(self) -> bool:
+        """Whether padding counts as something else than nothing, so that no sum may leave it out."""
+        return self.outside != 0 and any(self.padding)
 
     @property
     def kernel(self) -> tuple[int, int]:
@@ -236,7 +250,10 @@ Product = MatMul | Conv2D
 Windowed = Conv2D | MaxPool
 """Operations with a window that slides over an image."""
 
-Elementwise = Fill | Pointwise | TableFunction | Add | Subtract | Multiply | Select | Sign
+RealElements = Fill | Pointwise | TableFunction | Add | Subtract | Multiply | Select | Sign
+"""Elementwise operations on real numbers, whose formats are to be decided."""
+
+Elementwise = RealElements | QuantisedElements
 """Operations whose result has an element for each of their operands' (Order.ELEMENTS)."""
 
 Gathering = MatMul | Conv2D | MaxPool | NormaliseL2 | ArgMax

@@ -6,7 +6,8 @@ import enum
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from kilotune.codegen.ir.operators import ArgMax, Operation, Sign
+from kilotune.codegen.ir.operators import ArgMax, Operation, Product, Sign
+from kilotune.codegen.ir.quantised import QuantisedElements
 from kilotune.codegen.ir.views import NOT_CONTENT, Location, Role, Variable, View
 
 
@@ -94,3 +95,19 @@ def used_variables(program: Program) -> frozenset[str]:
     for operation in operations(program.body):
         views += [operation.out, *(operand for operand in operation.operands if isinstance(operand, View))]
     return frozenset(view.variable for view in views)
+
+
+def check_formats_open(program: Program) -> None:
+    """ValueError, a sentence, for a quantised program: nobody who decides formats, or takes them for powers of two, can use it."""
+    if is_quantised(program):
+        raise ValueError(
+            f"Expected a program whose formats are to be decided, found {program.name}, which has integers of its own."
+        )
+
+
+def is_quantised(program: Program) -> bool:
+    """Whether it has integers of its own, as a quantised file states them: every variable has 8 bits at scale 0, and no other format."""
+    return any(
+        isinstance(o, QuantisedElements) or (isinstance(o, Product) and o.completion is not None)
+        for o in operations(program.body)
+    )

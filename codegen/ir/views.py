@@ -13,6 +13,10 @@ from typing import Any
 NOT_CONTENT: Mapping[str, Any] = {"content": False}
 """Metadata of a field that does not change what a program computes: no fingerprint (`kilotune.search.fingerprint`) has it."""
 
+ABSENT_AS_NONE: Mapping[str, Any] = {"content_absent_as": None}
+ABSENT_AS_ZERO: Mapping[str, Any] = {"content_absent_as": 0}
+"""Metadata of fields that came later: no fingerprint has them while they have the value that stands for what was before."""
+
 
 class Role(enum.Enum):
     """Where a variable's elements come from."""

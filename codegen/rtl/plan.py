@@ -72,8 +72,10 @@ class HardwarePlan:
 def make_plan(
     batch: FixedBatch, parameters: Mapping[str, FloatArray], design: HardwareDesign = SEQUENTIAL
 ) -> HardwarePlan:
-    """Plan the hardware of the only candidate of `batch`. ValueError, a sentence, for a design that cannot be built."""
+    """Plan the hardware of the only candidate of `batch`. ValueError, a sentence, for a design that cannot be built, and for
+    a quantised program."""
     program = batch.program
+    ir.check_formats_open(program)
     constants = {
         v.name: batch.integers(0, i, parameters[v.name]).reshape(-1)
         for i, v in enumerate(program.variables)

@@ -10,6 +10,7 @@ from kilotune.codegen.trained import elementwise, normalising, products, rearran
 from kilotune.codegen.trained.builder import Builder
 from kilotune.codegen.trained.endings import arg_max
 from kilotune.codegen.trained.model import TrainedNode
+from kilotune.codegen.trained.quantised import QUANTISED_CONVERTERS
 from kilotune.codegen.trained.support_vectors import BALLOT
 
 Converter = Callable[[Builder, TrainedNode], None]
@@ -65,6 +66,7 @@ CONVERTERS: Mapping[str, Converter] = MappingProxyType(
         "Softmax": shares.softmax,
         "ArgMax": arg_max,
         BALLOT: voting.ballot,
+        **QUANTISED_CONVERTERS,
     }
 )
 """By ONNX's names, and by names of our own for parts of operators of classical models."""
@@ -77,4 +79,4 @@ NAMES_IN_FILES: Mapping[str, str] = MappingProxyType(
 
 def supported_operators() -> str:
     """All operators by the names that files have for them, for a message."""
-    return ", ".join(sorted(NAMES_IN_FILES.get(kind, kind) for kind in CONVERTERS))
+    return ", ".join(sorted(NAMES_IN_FILES.get(kind, kind) for kind in CONVERTERS if kind not in QUANTISED_CONVERTERS))

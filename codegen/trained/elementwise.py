@@ -36,7 +36,17 @@ def combine(
     builder: Builder, operation: BinaryOperation, a: View | RealArray, b: View | RealArray, names: tuple[str, str]
 ) -> View:
     """`a operation b`, at least one of which is a view; `names`: of the constant, and of the result."""
-    constant, output = names
+    (first, second), shape, order = aligned_operands(builder, a, b, names[0])
+    out = builder.temporary(tuple(shape[axis] for axis in order), names[1])
+    builder.emit(operation(out, builder.location, first, second))
+    return permuted(out, inverse(order))
+
+
+def aligned_operands(
+    builder: Builder, a: View | RealArray, b: View | RealArray, constant: str
+) -> tuple[list[Operand], tuple[int, ...], tuple[int, ...]]:
+    """Two operands, at least one of them a view, as they broadcast, with their axes in the order in which elements lie in memory; the
+    shape of the result, and that order. `constant`: the name of the one that is no view."""
     shape = broadcast_shape(a.shape, b.shape)
     leader = next((v for v in (a, b) if isinstance(v, View) and v.shape == shape), None)
     order = tuple(range(len(shape))) if leader is None else memory_order(leader)
@@ -51,9 +61,7 @@ def combine(
             kept = [extent for extent in aligned.shape if extent != 1]
             stored = builder.parameter(constant, np.ascontiguousarray(aligned).reshape(kept), "constants")
             operands.append(_spread(stored, aligned.shape, tuple(shape[axis] for axis in order)))
-    out = builder.temporary(tuple(shape[axis] for axis in order), output)
-    builder.emit(operation(out, builder.location, operands[0], operands[1]))
-    return permuted(out, inverse(order))
+    return operands, shape, order
 
 
 def broadcast_shape(a: tuple[int, ...], b: tuple[int, ...]) -> tuple[int, ...]:

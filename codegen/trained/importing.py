@@ -47,7 +47,7 @@ def import_bundle(path: Path, data: Path, label: str | None = None, returns: Ret
         raise InputError(str(path), place=trees[0].place, expected=expected, found=trees[0].kind.removeprefix(DOMAIN))
     samples = read_samples(data, model.input_shape, label)
     check_quantised_range(model, samples.train.features, data)
-    wanted = returns or _returns(model, samples.train.targets, data)
+    wanted = returns or returned(model, samples.train.targets, data)
     if wanted is Returns.VALUE:
         _check_real(model)
     scaled = scaled_features(shortened(model, wanted), samples.train.features)
@@ -57,8 +57,8 @@ def import_bundle(path: Path, data: Path, label: str | None = None, returns: Ret
         converted, scaling = converted_nodes(scaled[0], path.stem, wanted), scaled[1]
         samples = _rescaled(samples, scaling)
     _check_scores(model, converted)
-    train = _dataset(converted, samples.train, data, model.classes)
-    test = None if samples.test is None else _dataset(converted, samples.test, data, model.classes)
+    train = labelled(converted, samples.train, data, model.classes)
+    test = None if samples.test is None else labelled(converted, samples.test, data, model.classes)
     names = told_names(model.classes, converted.class_count)
     return Bundle(
         path.stem, converted.program, converted.parameters, train, test, converted.class_count, scaling, names
@@ -116,7 +116,7 @@ def read_trained(path: Path) -> TrainedGraph:
     )
 
 
-def _returns(model: TrainedGraph, targets: RealArray | None, data: Path) -> Returns:
+def returned(model: TrainedGraph, targets: RealArray | None, data: Path) -> Returns:
     """What a program is to return, by how its model ends and what the labels are. InputError for labels that are none of its classes."""
     ending = ending_of(model)
     if ending.classifies:
@@ -132,7 +132,7 @@ def _returns(model: TrainedGraph, targets: RealArray | None, data: Path) -> Retu
     return Returns.CLASS if tells_apart and not strange.size else Returns.VALUE
 
 
-def _dataset(converted: Converted, part: SamplePart, path: Path, classes: tuple[ClassName, ...]) -> Dataset:
+def labelled(converted: Converted, part: SamplePart, path: Path, classes: tuple[ClassName, ...]) -> Dataset:
     """The samples with their targets; where there are none, with what the float program makes of them."""
     given = part.targets
     if given is None:

@@ -11,6 +11,7 @@ from typing import Any
 from kilotune.codegen.arrays import Array
 from kilotune.codegen.class_names import ClassName
 from kilotune.codegen.language.sizes import MOST_ELEMENTS
+from kilotune.codegen.quantisation_grid import QuantisationGrid
 
 
 def check_features(shape: tuple[int, ...]) -> None:
@@ -66,7 +67,8 @@ class TrainedNode:
 @dataclass(frozen=True, eq=False)
 class TrainedGraph:
     """`nodes` in an order in which they can run. `input_shape` is that of one sample as the operators expect it, a free batch as 1;
-    `outputs` are the values that the file returns, in its order. `classes`: what labels stand for, where the file says it."""
+    `outputs` are the values that the file returns, in its order. `classes`: what labels stand for, where the file says it.
+    `input_grid` and `output_grid`: of files whose integers are kept."""
 
     path: str
     nodes: tuple[TrainedNode, ...]
@@ -75,3 +77,5 @@ class TrainedGraph:
     input_shape: tuple[int, ...]
     outputs: tuple[str, ...]
     classes: tuple[ClassName, ...] = ()
+    input_grid: QuantisationGrid | None = None
+    output_grid: QuantisationGrid | None = None

@@ -14,6 +14,7 @@ from kilotune.codegen.onnx.obstacles import error_at
 from kilotune.codegen.tflite.model_file import TfliteOperator, TfliteTensor, read_model
 from kilotune.codegen.trained.model import TrainedGraph, TrainedNode, check_features
 from kilotune.codegen.trained.tflite_arithmetic import ARITHMETIC
+from kilotune.codegen.trained.tflite_quantised import QUANTISED, grids_of_ends
 from kilotune.codegen.trained.tflite_rearranging import REARRANGING
 from kilotune.codegen.trained.tflite_translation import Translation, Translator
 
@@ -28,8 +29,9 @@ ELEMENT_TYPES = MappingProxyType(
 TRANSLATORS: Mapping[str, Translator] = MappingProxyType({**ARITHMETIC, **REARRANGING})
 
 
-def read_tflite(path: Path) -> TrainedGraph:
-    """The model of a TensorFlow Lite file. InputError, one sentence, for a file that is none, and for inputs and outputs other than one."""
+def read_tflite(path: Path, *, keep_quantisation: bool = False) -> TrainedGraph:
+    """The model of a TensorFlow Lite file, with `keep_quantisation` of its own integers. InputError, one sentence, for a file that is none,
+    and for inputs and outputs other than one."""
     model = read_model(path)
     if len(model.inputs) != 1 or not model.outputs:
         found = f"{len(model.inputs)} and {len(model.outputs)}"
@@ -37,9 +39,10 @@ def read_tflite(path: Path) -> TrainedGraph:
     translation = Translation(model)
     for tensor in model.tensors:
         if tensor.data is not None:
-            translation.constants[translation.name(tensor.number)] = _values(tensor, str(path))
+            values = _integers(tensor, str(path)) if keep_quantisation else _values(tensor, str(path))
+            translation.constants[translation.name(tensor.number)] = values
     for operator in model.operators:
-        _translate(translation, operator)
+        _translate(translation, operator, QUANTISED if keep_quantisation else TRANSLATORS)
     given = model.tensors[model.inputs[0]]
     try:
         check_features(given.shape)
@@ -52,11 +55,13 @@ def read_tflite(path: Path) -> TrainedGraph:
         translation.name(given.number),
         given.shape or (1,),
         tuple(translation.name(number) for number in model.outputs),
+        (),
+        *(grids_of_ends(model) if keep_quantisation else (None, None)),
     )
 
 
-def _values(tensor: TfliteTensor, path: str) -> Array:
-    """The elements of a constant, quantised ones as real numbers."""
+def _integers(tensor: TfliteTensor, path: str) -> Array:
+    """The elements of a constant as they are stored."""
     place = f"tensor {tensor.number} {tensor.name!r}"
     kind = ELEMENT_TYPES.get(tensor.element_type)
     if kind is None:
@@ -65,9 +70,14 @@ def _values(tensor: TfliteTensor, path: str) -> Array:
     wanted = int(np.prod(tensor.shape, dtype=np.int64)) * np.dtype(kind).itemsize
     if tensor.data.size != wanted:
         raise InputError(path, place=place, expected=f"{wanted} bytes", found=str(tensor.data.size))
-    integers = np.frombuffer(tensor.data.tobytes(), dtype=np.dtype(kind).newbyteorder("<")).reshape(tensor.shape)
-    quantised = tensor.quantisation
-    if quantised is None or np.dtype(kind).kind == "f":
+    return np.frombuffer(tensor.data.tobytes(), dtype=np.dtype(kind).newbyteorder("<")).reshape(tensor.shape)
+
+
+def _values(tensor: TfliteTensor, path: str) -> Array:
+    """The elements of a constant, quantised ones as real numbers."""
+    integers, quantised = _integers(tensor, path), tensor.quantisation
+    place = f"tensor {tensor.number} {tensor.name!r}"
+    if quantised is None or integers.dtype.kind == "f":
         return integers
     shape = [1] * len(tensor.shape)
     if quantised.scales.size > 1:
@@ -81,12 +91,12 @@ def _values(tensor: TfliteTensor, path: str) -> Array:
     return np.asarray(((integers.astype(np.int64) - zeros) * scale).reshape(tensor.shape))
 
 
-def _translate(translation: Translation, operator: TfliteOperator) -> None:
+def _translate(translation: Translation, operator: TfliteOperator, translators: Mapping[str, Translator]) -> None:
     """Append the nodes of an operator. One that cannot be translated becomes a node with its refusal."""
     before = len(translation.nodes)
-    translator = TRANSLATORS.get(operator.kind)
+    translator = translators.get(operator.kind)
     if translator is None:
-        known = ", ".join(sorted(TRANSLATORS))
+        known = ", ".join(sorted(translators))
         _refuse(translation, operator, f"expected a supported operator ({known}), found {operator.kind}")
         return
     try:

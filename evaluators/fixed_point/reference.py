@@ -145,11 +145,13 @@ class _Machine:
         match operation:
             case ir.MatMul() | ir.Conv2D():
                 b = self._read(sources[1], row, Column.SHIFT_B, Column.CONSTANT_B)
-                a = np.where((sources[0].elements == NOWHERE)[..., None], 0, a)
-                return self._dot(a, b, row)
+                outside = operation.outside if isinstance(operation, ir.Conv2D) else 0
+                a = np.where((sources[0].elements == NOWHERE)[..., None], outside, a)
+                sums = self._dot(a, b, row)
+                return sums if operation.completion is None else operation.completion.integer(sums)
             case ir.MaxPool():
-                outside = (sources[0].elements == NOWHERE)[..., None]
-                return np.asarray(np.where(outside, np.iinfo(np.int64).min, a).max(axis=1))
+                nowhere = (sources[0].elements == NOWHERE)[..., None]
+                return np.asarray(np.where(nowhere, np.iinfo(np.int64).min, a).max(axis=1))
             case ir.NormaliseL2():
                 return _normalise(a, int(row[Column.SHIFT_B]))
             case ir.ArgMax():
@@ -177,6 +179,9 @@ class _Machine:
             case ir.TableFunction():
                 a = self._read(sources[0], row, Column.SHIFT_A, Column.CONSTANT_A)
                 return evaluate_function(operation, a, self.functions[int(row[Column.FUNCTION])], self.rounding)
+            case ir.QuantisedElements():
+                columns = ((Column.SHIFT_A, Column.CONSTANT_A), (Column.SHIFT_B, Column.CONSTANT_B))
+                return operation.integer(*(self._read(s, row, *c) for s, c in zip(sources, columns, strict=False)))
             case ir.Sign():
                 a = self._read(sources[0], row, Column.SHIFT_A, Column.CONSTANT_A)
                 return np.asarray(a > 0, dtype=np.int64)
@@ -193,6 +198,8 @@ class _Machine:
         accumulator, halvings = int(row[Column.ACC_BITS]), int(row[Column.HALVINGS])
         term_shift = int(row[Column.SHIFT_TERM])
         samples = max(a.shape[2], b.shape[2])
+        if halvings < 0 and not term_shift and b.shape[2] == 1 and _sums_fit_floats(a, b):
+            return wrap(np.matmul(b[..., 0].T.astype(np.float64), a.astype(np.float64)).astype(np.int64), accumulator)
         total = np.zeros((a.shape[0], b.shape[1], samples), dtype=np.int64)
         for p in range(a.shape[0]):
             terms = self._down(wrap(a[p][:, None, :] * b, accumulator), term_shift)
@@ -212,6 +219,12 @@ class _Machine:
             terms = np.concatenate([pairs, halved[even:]])
             level += 1
         return np.asarray(terms[0])
+
+
+def _sums_fit_floats(a: IntArray, b: IntArray) -> bool:
+    """Whether sums of products [P, Q, S] x [Q, R, S] are exact as floats of 64 bits, for which there is a fast product."""
+    largest = [int(np.abs(values).max(initial=0)) for values in (a, b)]
+    return largest[0] * largest[1] * int(a.shape[1]) < 1 << 53
 
 
 def evaluate_function(operation: ir.TableFunction, x: IntArray, table: Exponential, rounding: Rounding) -> IntArray:

@@ -63,7 +63,7 @@ class Simulator:
         """As `fidelity.tail_sums` over the contest's margins. ValueError without a contest."""
         if self.contest is None:
             raise ValueError("margins belong to a contest, and this simulator has none")
-        kernel = None if self.backend is Backend.NUMPY else load_kernel()
+        kernel = None if self._by_definition else load_kernel()
         margins = self.contest.ascending
         return tail_sums(margins, errors) if kernel is None else native_tail_sums(kernel, margins, errors)
 
@@ -71,7 +71,7 @@ class Simulator:
         """As `fidelity.least_tail_sums` over the contest's margins. ValueError without a contest."""
         if self.contest is None:
             raise ValueError("margins belong to a contest, and this simulator has none")
-        kernel = None if self.backend is Backend.NUMPY else load_kernel()
+        kernel = None if self._by_definition else load_kernel()
         margins = self.contest.ascending
         return least_tail_sums(margins, spreads) if kernel is None else native_least_tail_sums(kernel, margins, spreads)
 
@@ -89,8 +89,13 @@ class Simulator:
     @property
     def description(self) -> str:
         """Which execution runs, for results and reports."""
-        kernel = None if self.backend is Backend.NUMPY else load_kernel()
+        kernel = None if self._by_definition else load_kernel()
         return f"C kernel ({kernel.compiler}, {kernel.vector_unit})" if kernel else "NumPy"
+
+    @property
+    def _by_definition(self) -> bool:
+        """Whether NumPy runs the program: a quantised one is one candidate, which runs once."""
+        return self.backend is Backend.NUMPY or ir.is_quantised(self.program)
 
     def of_contest(self, contest: Contest | None) -> Simulator:
         """A simulator of the same program and data that also sums the margins of `contest`."""
@@ -107,7 +112,7 @@ class Simulator:
 
     def _native_program(self, batch: FixedBatch) -> NativeProgram | None:
         """What runs a batch compiled; None where nothing does."""
-        if self.backend is Backend.NUMPY:
+        if self._by_definition:
             return None
         wide = bool((batch.bits > 16).any())
         kernel = load_wide_kernel() if wide else load_kernel()

@@ -1,12 +1,14 @@
 """MLPerf Tiny's four reference models on a simulated Cortex-M4: class agreement, flash, RAM and cycles.
 
     python -m kilotune.experiments.benchmarks.mlperf_tiny MODELS FOLDER [--only NAME ...] [--budget 120s] [--options OPTIONS]
+        [--kept]
 
 MODELS holds the reference files (github.com/mlcommons/tiny: kws_float.tflite, kws_int8.tflite, ...), FOLDER keeps samples and studies.
-A model is imported from its float file, searched by the `tune` command for a Nano 33 and run on 500 inputs that the search has not seen
-(`plausible_inputs`); outputs that are not the batch simulator's bit for bit end it with the operation's name. Agreement is with the
-class of the float program, and with that of the int8 file executed by TensorFlow Lite Micro; of anomaly detection, which has no
-classes, it is the mean squared difference of the reconstruction. RAM is static RAM with one sample, and the peak of the stack.
+A model is imported from its float file (`--kept`: from its int8 file, whose integers it keeps), searched by the `tune` command for a
+Nano 33 and run on 500 inputs that the search has not seen (`plausible_inputs`); outputs that are not the batch simulator's bit for bit
+end it with the operation's name. Agreement is with the class of the float file's program and with that of the int8 file executed by
+TensorFlow Lite Micro; of anomaly detection, which has no classes, it is the mean squared difference of the reconstruction. RAM is
+static RAM with one sample, and the peak of the stack.
 """
 
 from __future__ import annotations
@@ -15,15 +17,20 @@ import argparse
 import shlex
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from tflite_micro.python.tflite_micro import runtime
 
 from kilotune.codegen.arrays import FloatArray
 from kilotune.codegen.float_evaluator import run_float
+from kilotune.codegen.quantisation_grid import QuantisationGrid
+from kilotune.codegen.trained.conversion import convert
+from kilotune.codegen.trained.endings import Returns
+from kilotune.codegen.trained.importing import read_trained
 from kilotune.evaluators.architectures.registry import code_shapes
 from kilotune.evaluators.fixed_point.simulator import Simulator
 from kilotune.evaluators.on_device import measure_checked
@@ -33,6 +40,7 @@ from kilotune.experiments.problems.fixed_point.export import emit_program
 
 TRAINING, TEST, SEED = 200, 500, 16
 ARENA_BYTES = 2_000_000
+KEPT_OPTIONS = "--objective latency"
 LEVELS = ("-Os", "-O2")
 
 
@@ -68,18 +76,21 @@ def int8_outputs(path: Path, features: FloatArray) -> FloatArray:
     """What TensorFlow Lite Micro makes of an int8 file, as real numbers [samples, outputs]."""
     interpreter = runtime.Interpreter.from_file(str(path), arena_size=ARENA_BYTES)
     given, wanted = interpreter.get_input_details(0), interpreter.get_output_details(0)
-    scales = [np.asarray(d["quantization_parameters"]["scales"])[0] for d in (given, wanted)]
-    zeros = [int(d["quantization_parameters"]["zero_points"][0]) for d in (given, wanted)]
+    first, last = (_grid(details["quantization_parameters"]) for details in (given, wanted))
     rows = []
-    for sample in features:
-        integers = np.clip(np.round(sample / scales[0]) + zeros[0], -128, 127).astype(np.int8)
-        interpreter.set_input(integers.reshape(given["shape"]), 0)
+    for sample in first.apply(features).astype(np.int8):
+        interpreter.set_input(sample.reshape(given["shape"]), 0)
         interpreter.invoke()
-        rows.append((interpreter.get_output(0).ravel().astype(float) - zeros[1]) * scales[1])
+        rows.append((interpreter.get_output(0).ravel().astype(float) - last.zero) * last.step)
     return np.asarray(rows)
 
 
-def measure(name: str, models: Path, folder: Path, budget: str, options: str) -> None:
+def _grid(parameters: Mapping[str, Any]) -> QuantisationGrid:
+    scales, zeros = (np.asarray(parameters[name]).reshape(-1) for name in ("scales", "zero_points"))
+    return QuantisationGrid(float(scales[0]), int(zeros[0]))
+
+
+def measure(name: str, models: Path, folder: Path, budget: str, options: str, *, kept: bool) -> None:
     """Search, run and print the rows of one model."""
     reference, samples = REFERENCES[name], folder / f"{name}.npz"
     if not samples.exists():
@@ -91,16 +102,21 @@ def measure(name: str, models: Path, folder: Path, budget: str, options: str) ->
         )
     storage = f"sqlite:///{(folder / 'studies.db').resolve()}"
     command = [sys.executable, "-m", "kilotune.experiments", "--space", "shiftry", "--data", str(samples)]
-    command += ["--input", str(models / f"{reference.float_file}.tflite"), "--label", "none", "--device", "nano33"]
-    command += ["--study", name, "--storage", storage, "--budget", budget, "--no-output", "--quiet"]
-    subprocess.run([*command, *shlex.split(options or reference.options)], check=True)
-    problem, batch = best_program(name, storage)
+    given, study = (reference.int8_file, f"{name}-kept") if kept else (reference.float_file, name)
+    command += ["--input", str(models / f"{given}.tflite"), "--label", "none", "--device", "nano33"]
+    command += ["--keep-quantisation"] if kept else []
+    command += ["--study", study, "--storage", storage, "--budget", budget, "--no-output", "--quiet"]
+    subprocess.run([*command, *shlex.split(options or (KEPT_OPTIONS if kept else reference.options))], check=True)
+    problem, batch = best_program(study, storage)
     test, device = problem.bundle.test, problem.device
     assert test is not None
     assert device is not None
     expected = np.asarray(Simulator(batch.program, problem.bundle.parameters, test.features).run(batch)[0])
-    floats = run_float(batch.program, problem.bundle.parameters, test.features).outputs
-    int8 = int8_outputs(models / f"{reference.int8_file}.tflite", np.load(samples)["Xt"].astype(float))
+    features = np.load(samples)["Xt"].astype(float)
+    returns = Returns.CLASS if problem.bundle.class_count else Returns.VALUE
+    whole_file = convert(read_trained(models / f"{reference.float_file}.tflite"), name, returns)
+    floats = run_float(whole_file.program, whole_file.parameters, features).outputs
+    int8 = int8_outputs(models / f"{reference.int8_file}.tflite", features)
     if problem.bundle.class_count:
         ours, whole, other = expected.reshape(-1), floats.reshape(-1), int8.argmax(axis=1)
         agreement = " | ".join(
@@ -108,7 +124,8 @@ def measure(name: str, models: Path, folder: Path, budget: str, options: str) ->
         )
     else:
         scale = int(batch.scales[0, [v.name for v in batch.program.variables].index(batch.program.result.variable)])
-        real = expected.reshape(len(floats), -1) / 2.0**scale
+        grid = problem.bundle.result_grid or QuantisationGrid(2.0**-scale, 0)
+        real = (expected.reshape(len(floats), -1) - grid.zero) * grid.step
         floats = floats.reshape(len(floats), -1)
         pairs = (real, floats), (real, int8), (int8, floats)
         agreement = " | ".join(f"{np.mean((a - b) ** 2):.3g}" for a, b in pairs)
@@ -117,7 +134,7 @@ def measure(name: str, models: Path, folder: Path, budget: str, options: str) ->
         source = emit_program(problem, batch, code_shapes(device.processor)[0])
         found = measure_checked(device, source, batch, problem.bundle.parameters, test.features, expected, level)
         print(
-            f"| {name} {level} | {agreement} | {found.sizes.flash_bytes} | {found.sizes.static_ram_bytes} |"
+            f"| {study} {level} | {agreement} | {found.sizes.flash_bytes} | {found.sizes.static_ram_bytes} |"
             f" {found.ram_bytes} | {found.cycles / 1e6:.2f} | {found.cycles / multiplications:.2f} |"
             f" {len(expected)} of {len(expected)} |",
             flush=True,
@@ -132,6 +149,7 @@ def main() -> None:
     arguments.add_argument("--only", nargs="+", choices=sorted(REFERENCES), default=list(REFERENCES))
     arguments.add_argument("--budget", default="120s")
     arguments.add_argument("--options", default="")
+    arguments.add_argument("--kept", action="store_true")
     given = arguments.parse_args()
     given.folder.mkdir(parents=True, exist_ok=True)
     titles = (
@@ -148,7 +166,7 @@ def main() -> None:
     )
     print(f"| {' | '.join(titles)} |\n|{'---|' * len(titles)}", flush=True)
     for name in given.only:
-        measure(name, given.models, given.folder, given.budget, given.options)
+        measure(name, given.models, given.folder, given.budget, given.options, kept=given.kept)
 
 
 if __name__ == "__main__":

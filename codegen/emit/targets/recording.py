@@ -10,6 +10,7 @@ from kilotune.codegen.emit.c import CSource
 from kilotune.codegen.emit.constant_arrays import constant_array
 from kilotune.codegen.emit.feature_quantiser import feature_function
 from kilotune.codegen.emit.interface import Interface
+from kilotune.codegen.quantisation_grid import QuantisationGrid
 
 AVR_SAMPLE_BYTES = 6144
 """What recorded samples may take of an AVR's flash; the model and the serial port want the rest."""
@@ -142,6 +143,8 @@ def facts(source: CSource) -> str:
         how = f"`x[i] = {feature_function(source.name)}(i, value)`, a function of the header,"
         if face.thresholds is not None:
             how += " counts how many thresholds of that feature are below the real value."
+        elif isinstance(face.scaling, QuantisationGrid):
+            how += " has the nearest integer of `(real value) / MODEL_INPUT_STEP + MODEL_INPUT_ZERO`."
         elif face.scaling is None:
             how += f" multiplies the real value by {scale} (`MODEL_INPUT_SCALE`) and truncates."
         else:
@@ -161,6 +164,11 @@ def facts(source: CSource) -> str:
         if face.class_names:
             called = ", ".join(f"{number}: {name}" for number, name in enumerate(face.class_names))
             result += f" What the classes are called (`MODEL_CLASS_NAMES`): {called}."
+    elif face.result_grid is not None:
+        result = (
+            f"Result: {face.results} values of {face.result_type}; the real one is `(result[i] - MODEL_RESULT_ZERO) *"
+            " MODEL_RESULT_STEP`."
+        )
     else:
         result = (
             f"Result: {face.results} values of {face.result_type}; divide by 2 to the power of "

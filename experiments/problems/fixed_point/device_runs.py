@@ -30,9 +30,9 @@ SAMPLES = 60
 
 def measure_float(problem: TunedModel) -> DeviceMeasurement | None:
     """The float build of the same program on the device: what fixed point is compared with. None without a device or its
-    tools, and where the device has no room for it."""
+    tools, where the device has no room for it, and of a quantised program, which has no floats."""
     device = problem.options.board
-    if device is None or missing_tools(device) is not None:
+    if device is None or problem.options.keep_quantisation or missing_tools(device) is not None:
         return None
     artefact = of_emitted(emit_float_c(problem.bundle.program, problem.bundle.parameters))
     features = problem.space.task.features[:FLOAT_SAMPLES].astype(np.float32)

@@ -94,6 +94,7 @@ def emit_program(
         shape=SHAPES[shape or problem.options.shape_name],
         scaling=problem.bundle.scaling,
         class_names=problem.bundle.class_names,
+        result_grid=problem.bundle.result_grid,
     )
 
 

@@ -38,6 +38,12 @@ FAMILY = SpaceFamily(
             help="With --data: what the program returns  [default: a class where the labels or the model's end say so]",
         ),
         click.Option(
+            ["--keep-quantisation/--no-keep-quantisation"],
+            default=None,
+            help="With --data: whether a quantised TensorFlow Lite file keeps its own integers, so that the program returns exactly what"
+            " the file's reference kernels return; RAM, code and cycles are left to tune  [default: no]",
+        ),
+        click.Option(
             ["--drop", "accuracy_drop"],
             type=click.FloatRange(0, 100),
             metavar="POINTS",

@@ -25,6 +25,7 @@ from kilotune.search.space import Assignment
 from kilotune.spaces.objectives import DEFAULT
 from kilotune.spaces.seedot.space import SeeDotSpace
 from kilotune.spaces.shiftry.fitted_space import FittedSpace
+from kilotune.spaces.shiftry.quantised_space import QuantisedSpace
 from kilotune.spaces.shiftry.space import ShiftrySpace
 
 ACCUMULATORS = MappingProxyType({"auto": Accumulator.DOUBLE, "16": Accumulator.NARROW, "32": Accumulator.WIDE})
@@ -46,7 +47,8 @@ class ModelOptions:
     layers are balanced first (`codegen.equalisation`); studies from before they were there
     have none of them. `seedot_drop` and `seedot_loss`: what --drop and --loss say to seedot, which has no permitted loss of its own;
     None where they say nothing. `data` (an absolute path), `label` and `returns`: of a model of another tool, see `fixed_point.source`.
-    `metric`: what accuracy is counted in, of `ClassScore`. `streaming`: the program is called with a frame of its input at a time."""
+    `metric`: what accuracy is counted in, of `ClassScore`. `streaming`: the program is called with a frame of its input at a time.
+    `keep_quantisation`: of a quantised file the integers are kept (`codegen.ir.requantisation`)."""
 
     flash_limit_bytes: int | None = None
     ram_limit_bytes: int | None = None
@@ -80,6 +82,7 @@ class ModelOptions:
     returns: str | None = None
     metric: str = ClassScore.ACCURACY.value
     streaming: bool = False
+    keep_quantisation: bool = False
 
     @property
     def board(self) -> Device | None:
@@ -109,7 +112,7 @@ class TunedModel:
 
     request: TuneRequest
     bundle: Bundle
-    space: SeeDotSpace | ShiftrySpace | FittedSpace
+    space: SeeDotSpace | ShiftrySpace | FittedSpace | QuantisedSpace
 
     @property
     def options(self) -> ModelOptions:

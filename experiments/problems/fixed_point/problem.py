@@ -20,7 +20,7 @@ from kilotune.evaluators.architectures.registry import project_target
 from kilotune.evaluators.constraint_solver import LIBRARY
 from kilotune.evaluators.device import Device
 from kilotune.evaluators.fixed_point.class_scores import ClassScore
-from kilotune.evaluators.fixed_point.measuring import FixedPointEvaluator
+from kilotune.evaluators.fixed_point.measuring import FixedPointEvaluator, Task
 from kilotune.evaluators.on_device import DeviceMeasurement
 from kilotune.experiments.models.catalogue import model_names, resolve_model
 from kilotune.experiments.problems.device_check import DeviceCheck
@@ -38,10 +38,12 @@ from kilotune.experiments.problems.fixed_point.model import (
 from kilotune.experiments.problems.fixed_point.source import check_size, data_options, is_trained_model, load_source
 from kilotune.experiments.requests.request import ACCURACY, TuneRequest, stored_fields
 from kilotune.search.space import Assignment, Metrics, Trial
+from kilotune.spaces.limits import FixedPointOptions
 from kilotune.spaces.objectives import DEFAULT, LIMITED, TOTAL_RAM
 from kilotune.spaces.seedot.space import SeeDotOptions, SeeDotSpace
 from kilotune.spaces.shiftry.candidates import ROUNDING, ShiftryOptions
 from kilotune.spaces.shiftry.fitted_space import FittedSpace
+from kilotune.spaces.shiftry.quantised_space import QuantisedSpace
 from kilotune.spaces.shiftry.space import ShiftrySpace
 
 COMPILED = (
@@ -56,6 +58,18 @@ LIMIT_OPTIONS = MappingProxyType({name: quantity.option for name, quantity in LI
 SEEDOT_OPTIONS = MappingProxyType({"accuracy_drop": "seedot_drop", "permitted_loss": "seedot_loss"})
 """Where a request for seedot holds what --drop and --loss say: without them it wants the most precise program, while the fields of
 their own names always have a number."""
+
+
+OF_FORMATS = MappingProxyType(
+    {
+        **{
+            name: f"--{name}"
+            for name in ("narrow", "truer", "finer", "codebook", "offsets", "wide", "equalise", "fitted", "front")
+        },
+        **{"rounding": "--rounding", "accumulator_bits": "--accumulator-bits", "streaming": "--streaming"},
+    }
+)
+"""Options that mean nothing where formats are those of a file, by their names in a command."""
 
 
 @dataclass(frozen=True)
@@ -198,11 +212,24 @@ def read_options(space: str, asked: CommandOptions) -> dict[str, Any]:
         objective=asked.objective or DEFAULT,
         front=front,
     )
+    if options.keep_quantisation:
+        _check_kept(space, asked.given)
     if options.rounding == ANY_ROUNDING and space != "shiftry":
         raise ValueError(f"--rounding any: expected the space shiftry, whose searches decide it, found {space}.")
     if front:  # refused here, not when the model has been loaded
         ShiftryOptions(timing=options.timing, objective=options.objective, front=front)
     return {**dataclasses.asdict(options), "front": list(front)}
+
+
+def _check_kept(space: str, given: Mapping[str, Any]) -> None:
+    """ValueError, a sentence, for what asks for other formats than the file's own."""
+    if space != "shiftry":
+        raise ValueError(f"--keep-quantisation: expected the space shiftry, found {space}.")
+    asked = [option for name, option in OF_FORMATS.items() if given.get(name) not in (None, False)]
+    if asked:
+        raise ValueError(
+            f"--keep-quantisation leaves no formats to decide: expected none of what is about them, found {asked[0]}."
+        )
 
 
 def command_options(options: Mapping[str, Any]) -> CommandOptions:
@@ -229,7 +256,13 @@ def build_problem(request: TuneRequest) -> ModelProblem:
     """Load the model and make the space. InputError for a model that cannot be used."""
     options = stored_fields(ModelOptions, request.options, "request")
     check_size(Path(request.input), options.board, options.narrow or options.codebook)
-    bundle = load_source(Path(request.input), options.data, options.label, options.returns)
+    bundle = load_source(
+        Path(request.input),
+        options.data,
+        options.label,
+        options.returns,
+        keep_quantisation=options.keep_quantisation,
+    )
     if options.streaming:
         streamed(bundle.program, pushed=True)  # refused here, before the float program has run on the samples
     channels = None
@@ -243,6 +276,11 @@ def build_problem(request: TuneRequest) -> ModelProblem:
             f"--metric {score.value}: expected a model that returns a class, found one that returns numbers."
         )
     task = task_of(bundle, searched, score, streaming=options.streaming)
+    return ModelProblem(request, bundle, _space(request.space, task, options), held_out, channels)
+
+
+def _space(name: str, task: Task, options: ModelOptions) -> SeeDotSpace | ShiftrySpace | FittedSpace | QuantisedSpace:
+    """The space of that name with what was asked."""
     decided: dict[str, Any] = {
         **{option: getattr(options, option) for option in LIMIT_OPTIONS.values()},
         "further_limits": options.further_limits,
@@ -252,9 +290,12 @@ def build_problem(request: TuneRequest) -> ModelProblem:
         "timing": options.timing,
         "objective": options.objective,
     }
-    if request.space == "seedot":
-        decided |= {"permitted_drop": options.seedot_drop, "permitted_loss": options.seedot_loss}
-        return ModelProblem(request, bundle, SeeDotSpace(task, SeeDotOptions(**decided)), held_out, channels)
+    if options.keep_quantisation:
+        return QuantisedSpace(task, FixedPointOptions(**decided))
+    if name == "seedot":
+        return SeeDotSpace(
+            task, SeeDotOptions(**decided, permitted_drop=options.seedot_drop, permitted_loss=options.seedot_loss)
+        )
     decided["any_rounding"] = options.rounding == ANY_ROUNDING
     own = (
         "accuracy_drop",
@@ -269,7 +310,7 @@ def build_problem(request: TuneRequest) -> ModelProblem:
     )
     decided |= {option: getattr(options, option) for option in own} | {"front": tuple(options.front)}
     formats = ShiftrySpace(task, ShiftryOptions(**decided))
-    return ModelProblem(request, bundle, FittedSpace(formats) if options.fitted else formats, held_out, channels)
+    return FittedSpace(formats) if options.fitted else formats
 
 
 def _parts(bundle: Bundle, share: float, seed: int) -> tuple[Dataset | None, Dataset | None]:

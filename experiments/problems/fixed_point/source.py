@@ -12,6 +12,7 @@ from kilotune.codegen.file_kinds import FileKind, kind_of_file
 from kilotune.codegen.onnx.external_data import external_bytes
 from kilotune.codegen.trained.endings import Returns
 from kilotune.codegen.trained.importing import import_bundle
+from kilotune.codegen.trained.quantised_importing import import_quantised_bundle
 from kilotune.evaluators.device import Device
 
 LARGE_FILE = 1 << 20
@@ -26,11 +27,14 @@ def is_trained_model(path: Path) -> bool:
     return path.is_file() and (path.suffix in SUFFIXES or kind_of_file(path) in (FileKind.ONNX, FileKind.TFLITE))
 
 
-def load_source(path: Path, data: str | None, label: str | None, returns: str | None) -> Bundle:
-    """The model with its samples. InputError for what cannot be read, and for a file of another tool without `data`, or a folder with
-    it."""
+def load_source(
+    path: Path, data: str | None, label: str | None, returns: str | None, *, keep_quantisation: bool = False
+) -> Bundle:
+    """The model with its samples, with `keep_quantisation` of the file's own integers. InputError for what cannot be read, and for a file
+    of another tool without `data`, or a folder with it."""
     if not is_trained_model(path):
         given = {"--data": data, "--label": label, "--returns": returns}
+        given |= {"--keep-quantisation": "yes" if keep_quantisation else None}
         named = [option for option, value in given.items() if value is not None]
         if named:
             raise InputError(
@@ -40,7 +44,8 @@ def load_source(path: Path, data: str | None, label: str | None, returns: str | 
     if data is None:
         expected = "--data FILE with samples for it (.npz with X and y, .npy or .csv)"
         raise InputError(str(path), expected=expected, found="a model without any")
-    return import_bundle(path, Path(data), label, None if returns is None else Returns(returns))
+    load = import_quantised_bundle if keep_quantisation else import_bundle
+    return load(path, Path(data), label, None if returns is None else Returns(returns))
 
 
 def check_size(path: Path, device: Device | None, narrow: bool) -> None:

@@ -11,6 +11,7 @@ import pytest
 from kilotune.codegen import ir
 from kilotune.codegen.arrays import IntArray
 from kilotune.codegen.emit.products import accumulation, product
+from kilotune.codegen.emit.requantising import SCALED
 from kilotune.codegen.emit.shifts import division, shared_division
 from kilotune.codegen.fixed.arithmetic import Rounding, scale_down, wrap
 from kilotune.evaluators.architectures.avr.machine import load_shim
@@ -96,3 +97,15 @@ def test_products(level: str) -> None:
     for column, (a, b) in enumerate([*pairs, (16, 8), (16, 16)]):
         whole = wrap(inputs[:, 1], a) * wrap(inputs[:, 2], b) + (inputs[:, 0] if column < 3 else 0)
         np.testing.assert_array_equal(found[:, column], wrap(whole, 32), err_msg=f"{a} by {b} bits")
+
+
+@pytest.mark.parametrize("level", ["-Os", "-O3"])
+def test_products_with_a_fixed_multiplier(level: str) -> None:
+    """Also where the product is halfway between two integers: a mantissa of 2**30 and odd values."""
+    random = np.random.default_rng(30)
+    values = np.concatenate([samples(31) >> 1, random.integers(-(2**30) + 1, 2**30, 60), np.arange(-9, 10)])
+    mantissas = np.where(np.arange(len(values)) % 2, 2**30, random.integers(2**30, 2**31, len(values)))
+    inputs = np.stack([values, mantissas, random.integers(0, 31, len(values))], axis=1)
+    found = run([SCALED], ["kt_scaled(x[0], x[1], (uint8_t)x[2])"], inputs, level)
+    expected = [int(ir.FixedMultiplier(m, -n).integer(np.array([v]))[0]) for v, m, n in inputs.tolist()]
+    assert found[:, 0].tolist() == expected

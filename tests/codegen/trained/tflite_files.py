@@ -36,12 +36,12 @@ class OneOperator:
         """As a file."""
         builder = flatbuffers.Builder(1024)
         data = [b"", *(np.ascontiguousarray(c).tobytes() for c in self.constants)]
-        buffers = [_table(builder, "Buffer", Data=builder.CreateByteVector(content)) for content in data]
+        buffers = [table(builder, "Buffer", Data=builder.CreateByteVector(content)) for content in data]
         shapes = [(self.shape, np.dtype(np.float32), 0)]
         shapes += [(c.shape, c.dtype, number) for number, c in enumerate(self.constants, start=1)]
         shapes += [(tuple(result), np.dtype(np.float32), 0) for result in self.results]
         tensors = [
-            _table(builder, "Tensor", Shape=ints(builder, shape), Type=TYPES[kind], Buffer=buffer,
+            table(builder, "Tensor", Shape=ints(builder, shape), Type=TYPES[kind], Buffer=buffer,
                    Name=builder.CreateString(f"t{number}"))
             for number, (shape, kind, buffer) in enumerate(shapes)
         ]  # fmt: skip
@@ -50,16 +50,16 @@ class OneOperator:
         writes = list(range(1 + len(self.constants), len(shapes)))
         operator = {"OpcodeIndex": 0, "Inputs": ints(builder, reads), "Outputs": ints(builder, writes)}
         if self.options is not None:
-            table, values = self.options
-            operator["BuiltinOptionsType"] = getattr(tflite.BuiltinOptions, table)
-            operator["BuiltinOptions"] = _table(builder, table, **values)
-        graph = _table(
+            kind_of_options, values = self.options
+            operator["BuiltinOptionsType"] = getattr(tflite.BuiltinOptions, kind_of_options)
+            operator["BuiltinOptions"] = table(builder, kind_of_options, **values)
+        graph = table(
             builder, "SubGraph", Tensors=offset_vector(builder, tensors), Inputs=ints(builder, [0]),
-            Outputs=ints(builder, writes[-1:]), Operators=offset_vector(builder, [_table(builder, "Operator", **operator)]),
+            Outputs=ints(builder, writes[-1:]), Operators=offset_vector(builder, [table(builder, "Operator", **operator)]),
         )  # fmt: skip
         number = getattr(tflite.BuiltinOperator, self.kind)
-        code = _table(builder, "OperatorCode", BuiltinCode=number, DeprecatedBuiltinCode=min(number, 127), Version=1)
-        model = _table(
+        code = table(builder, "OperatorCode", BuiltinCode=number, DeprecatedBuiltinCode=min(number, 127), Version=1)
+        model = table(
             builder, "Model", Version=3, OperatorCodes=offset_vector(builder, [code]), Subgraphs=offset_vector(builder, [graph]),
             Buffers=offset_vector(builder, buffers),
         )  # fmt: skip
@@ -95,7 +95,8 @@ def executed(path: Path, features: FloatArray) -> FloatArray:
     return np.array(rows)
 
 
-def _table(builder: flatbuffers.Builder, kind: str, **fields: Any) -> int:
+def table(builder: flatbuffers.Builder, kind: str, **fields: Any) -> int:
+    """A table of the schema; tuples become vectors of 32-bit integers."""
     module = importlib.import_module(f"tflite.{kind}")
     made = {name: ints(builder, list(value)) if isinstance(value, tuple) else value for name, value in fields.items()}
     getattr(module, f"{kind}Start")(builder)

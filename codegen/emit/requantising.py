@@ -1,0 +1,190 @@
+"""C of what quantised programs (`codegen.ir.requantisation`) do with sums of products, and of their elementwise operations."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import assert_never
+
+from kilotune.codegen import ir
+from kilotune.codegen.emit.operators import CExpression, Operators, constant
+from kilotune.codegen.ir.quantised import HEADROOM
+from kilotune.codegen.ir.requantisation import differs
+
+TableOf = Callable[[int, tuple[int, ...]], str]
+"""The C name of an array in flash of integers of so many bits."""
+
+SAFE = 1 << 30
+"""Sums below it can be doubled in 32 bits."""
+
+
+def completed(
+    operators: Operators, table: TableOf, completion: ir.Completion, total: CExpression, channel: str, most: int
+) -> CExpression:
+    """The integer of 8 bits that a sum of products becomes. `channel`: the expression of its number; `most`: how large in magnitude
+    sums are with their biases."""
+    match completion:
+        case ir.Requantisation(biases=biases, factors=factors, zero=zero):
+            value = total.text if not any(biases) else f"{total.text} + {_entry(table, 32, biases, channel)}"
+            mantissas = tuple(factor.mantissa for factor in factors)
+            shifts = tuple(factor.shift for factor in factors)
+            scaled = _scaled(operators, f"(int32_t)({value})", (table, mantissas, shifts, channel), most)
+            return _held(operators, _moved(scaled, zero), completion.least, completion.most)
+        case ir.Averaging(count=count):
+            name = operators.require("kt_average", _AVERAGE)
+            return _held(operators, f"{name}({total.text}, {count})", completion.least, completion.most)
+        case _:
+            assert_never(completion)
+
+
+def quantised_element(
+    operators: Operators, table: TableOf, operation: ir.QuantisedElements, values: Sequence[CExpression]
+) -> CExpression:
+    """One element of the result."""
+    match operation:
+        case ir.Lookup(entries=entries):
+            return CExpression(f"KT_LOAD8(&{table(8, entries)}[{values[0].text} + 128])", 8)
+        case ir.QuantisedProduct(zeros=zeros, factor=factor, zero=zero):
+            first, second = (_less(value, at) for value, at in zip(values, zeros, strict=True))
+            product = f"(int32_t){first} * {second}"
+            scaled = _scaled(operators, product, (table, (factor.mantissa,), (factor.shift,), "0"), 1 << 16)
+            return _held(operators, _moved(scaled, zero), operation.least, operation.most)
+        case ir.QuantisedSum(zeros=zeros, factors=factors, factor=factor, zero=zero):
+            parts = [
+                _scaled(
+                    operators,
+                    f"(int32_t){_less(value, at)} * {1 << HEADROOM}",
+                    (table, (one.mantissa,), (one.shift,), "0"),
+                    1 << (HEADROOM + 8),
+                )
+                for value, at, one in zip(values, zeros, factors, strict=True)
+            ]
+            total = f" {'-' if operation.minus else '+'} ".join(parts)
+            scaled = _scaled(operators, total, (table, (factor.mantissa,), (factor.shift,), "0"), 1 << (HEADROOM + 9))
+            return _held(operators, _moved(scaled, zero), operation.least, operation.most)
+        case _:
+            raise TypeError(f"{type(operation).__name__} has no C")
+
+
+def _less(value: CExpression, zero: int) -> str:
+    """An element less its zero point, which fits 16 bits."""
+    return f"({value.text} - {constant(zero).text})" if zero else f"{value.text}"
+
+
+def _moved(text: str, zero: int) -> str:
+    return text if not zero else f"{text} + {constant(zero).text}"
+
+
+def _entry(table: TableOf, bits: int, entries: tuple[int, ...], channel: str) -> str:
+    """The entry of an array for a channel, or the number itself where it is the same for all."""
+    if not differs(entries):
+        return constant(entries[0]).text
+    return f"KT_LOAD{bits}(&{table(bits, entries)}[{channel}])"
+
+
+def _scaled(
+    operators: Operators, value: str, factor: tuple[TableOf, tuple[int, ...], tuple[int, ...], str], most: int
+) -> str:
+    """The expression of an integer of 32 bits times a factor (table, mantissas, shifts, channel); `most`: its magnitude at most."""
+    table, mantissas, shifts, channel = factor
+    up = max(*shifts, 0)
+    if most << up >= 1 << 31:
+        raise ValueError(f"a sum of magnitude {most} times 2**{up} does not fit 32 bits")
+    mantissa = _entry(table, 32, mantissas, channel)
+    if up:
+        lefts = _entry(table, 8, tuple(max(shift, 0) for shift in shifts), channel)
+        value = f"(int32_t)((uint32_t)({value}) << {lefts})"
+    downs = tuple(max(-shift, 0) for shift in shifts)
+    name = operators.require(*(SCALED if most << up < SAFE else SCALED_WIDE))
+    return f"{name}({value}, {mantissa}, (uint8_t){_entry(table, 8, downs, channel)})"
+
+
+def _held(operators: Operators, text: str, least: int, most: int) -> CExpression:
+    name = operators.require("kt_held", _HELD)
+    return CExpression(f"{name}({text}, {constant(least).text}, {constant(most).text})", 8)
+
+
+_NOTE = """\
+/* v * m / 2**(31 + n) for m from 2**30 to below 2**31: the upper half of 2 * v * m to the nearest, halves upward, then over 2**n to the
+ * nearest, halves away from zero */"""
+
+_BY_HALVES = """\
+    /* of magnitudes, by halves of 16 bits: what is halfway goes upward, so of a negative value's magnitude it is cut off */
+    const uint32_t a = v < 0 ? 0u - (uint32_t)v : (uint32_t)v;
+    uint16_t a1 = (uint16_t)(a >> 16), a0 = (uint16_t)a, m1 = (uint16_t)((uint32_t)m >> 16), m0 = (uint16_t)m;
+#if defined(__AVR__)
+    __asm__("" : "+r"(a1), "+r"(a0), "+r"(m1), "+r"(m0)); /* or avr-gcc takes products of 32 bits */
+#endif
+    const uint32_t least = (uint32_t)a0 * m0;
+    uint32_t r = (uint32_t)a0 * m1, middle = (least >> 16) + (uint16_t)r;
+    r >>= 16;
+    if (a1 != 0) {
+        const uint32_t other = (uint32_t)a1 * m0;
+        middle += (uint16_t)other;
+        r += (other >> 16) + (uint32_t)a1 * m1;
+    }
+    middle += v < 0 && (uint16_t)least == 0 ? 0x3fff : 0x4000;
+    r = 2 * r + ((middle << 1) >> 16);
+    if (n != 0) {
+        n--;
+        while (n >= 8) {
+            r >>= 8;
+            n = (uint8_t)(n - 8);
+        }
+        r = ((r >> n) + 1) >> 1;
+    }
+    return v < 0 ? (int32_t)(0u - r) : (int32_t)r;
+"""
+
+_PRODUCT = f"""\
+#if defined(__AVR__) || defined(__ARM_ARCH_6M__) /* without products of 64 bits */
+{_BY_HALVES}#else
+    int32_t r = (int32_t)(((int64_t)v * m + (INT64_C(1) << 30)) >> 31);
+"""
+
+_ROUNDED = """\
+    r += (int32_t)((UINT32_C(1) << n) >> 1) - (n != 0 && r < 0);
+    return r >> n;
+"""
+
+SCALED = (
+    "kt_scaled",
+    f"""\
+{_NOTE}
+#if defined(__GNUC__) && defined(__ARM_FEATURE_DSP)
+KT_INLINE int32_t kt_scaled(int32_t v, int32_t m, uint8_t n)
+{{
+    int32_t r;
+    __asm__("smmulr %0, %1, %2" : "=r"(r) : "r"(2 * v), "r"(m));
+{_ROUNDED}}}
+#else
+KT_NOINLINE int32_t kt_scaled(int32_t v, int32_t m, uint8_t n)
+{{
+{_PRODUCT}{_ROUNDED}#endif
+}}
+#endif""",
+)
+"""Name and definition of the function for magnitudes of v below 2**30."""
+
+SCALED_WIDE = (
+    "kt_scaled_wide",
+    f"""\
+{_NOTE}
+KT_NOINLINE int32_t kt_scaled_wide(int32_t v, int32_t m, uint8_t n)
+{{
+{_PRODUCT}{_ROUNDED}#endif
+}}""",
+)
+"""Name and definition of the function for any v."""
+
+_AVERAGE = """\
+/* v / n to the nearest, halves away from zero */
+KT_INLINE int32_t kt_average(int32_t v, int32_t n)
+{
+    return (v < 0 ? v - n / 2 : v + n / 2) / n;
+}"""
+
+_HELD = """\
+KT_INLINE int8_t kt_held(int32_t v, int8_t least, int8_t most)
+{
+    return v < least ? least : v > most ? most : (int8_t)v;
+}"""

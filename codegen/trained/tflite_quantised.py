@@ -1,0 +1,293 @@
+"""TensorFlow Lite's operators on integers of 8 bits, as they are: each becomes a node that says what its reference kernel computes.
+
+Sources: the quantisation specification of TensorFlow Lite (int8, weights without zero points), and how the reference kernels of TensorFlow
+Lite Micro prepare their multipliers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kilotune.codegen import ir
+from kilotune.codegen.ir.quantised import HEADROOM
+from kilotune.codegen.ir.requantisation import fixed_multiplier
+from kilotune.codegen.quantisation_grid import LEAST, MOST, QuantisationGrid
+from kilotune.codegen.tflite.model_file import TfliteModel, TfliteOperator
+from kilotune.codegen.trained.integer_functions import logistic_entries, rescaling_entries, tanh_entries
+from kilotune.codegen.trained.model import TrainedNode
+from kilotune.codegen.trained.quantised import AVERAGE, CONVOLUTION, LARGEST, LOOKUP, MATRIX, PADDING, PRODUCT, SUM
+from kilotune.codegen.trained.tflite_rearranging import REARRANGING
+from kilotune.codegen.trained.tflite_translation import Translation, Translator, option
+
+ACTIVATION_ENDS: Mapping[int, tuple[float | None, float | None]] = MappingProxyType(
+    {0: (None, None), 1: (0.0, None), 2: (-1.0, 1.0), 3: (0.0, 6.0)}
+)
+"""Between which real numbers an activation holds its argument, by the numbers of the schema's ActivationFunctionType."""
+
+
+def _grid(translation: Translation, number: int) -> QuantisationGrid:
+    """Where the integers of a tensor of 8 bits stand. ValueError for another tensor."""
+    tensor = translation.model.tensors[number]
+    quantised = tensor.quantisation
+    if tensor.element_type != "INT8" or quantised is None or quantised.scales.size != 1:
+        found = tensor.element_type if tensor.element_type != "INT8" else "no scale, or several"
+        raise ValueError(f"expected {tensor.name!r} of INT8 with one scale, found {found}")
+    scale, zero = float(quantised.scales.reshape(-1)[0]), int(quantised.zero_points.reshape(-1)[0])
+    if not (np.isfinite(scale) and scale > 0 and LEAST <= zero <= MOST):
+        raise ValueError(f"expected a scale above 0 and a zero point of 8 bits, found {scale!r} and {zero}")
+    return QuantisationGrid(scale, zero)
+
+
+def _ends(translation: Translation, operator: TfliteOperator) -> tuple[int, int]:
+    """Between which integers the operator's own activation holds the result."""
+    kind = option(operator, "FusedActivationFunction", 0)
+    if kind not in ACTIVATION_ENDS:
+        raise ValueError(f"expected no activation, or Relu, Relu6 or Relu1, found number {kind}")
+    return _ends_of(ACTIVATION_ENDS[kind], _grid(translation, operator.writes[0]))
+
+
+def _ends_of(reals: tuple[float | None, float | None], grid: QuantisationGrid) -> tuple[int, int]:
+    scale, zero = np.float32(grid.step), grid.zero
+    low, high = (None if end is None else zero + int(_rounded(np.float32(end) / scale)) for end in reals)
+    return LEAST if low is None else max(LEAST, low), MOST if high is None else min(MOST, high)
+
+
+def _rounded(value: np.float32) -> float:
+    """To the nearest, halves away from zero."""
+    return float(np.trunc(value + np.copysign(np.float32(0.5), value)))
+
+
+def _completion(translation: Translation, operator: TfliteOperator, scales: NDArray[np.float64]) -> ir.Requantisation:
+    """What becomes of the sums of a product; `scales`: of the sums, one for all channels or one each."""
+    weights = translation.constant(operator.reads[1], "weights")
+    depthwise = operator.kind == "DEPTHWISE_CONV_2D"
+    channels = weights.shape[-1] if depthwise else weights.shape[0]
+    of_channels = np.moveaxis(weights, -1, 0) if depthwise else weights
+    given, made = (_grid(translation, number) for number in (operator.reads[0], operator.writes[0]))
+    biases = np.zeros(channels, dtype=np.int64)
+    if len(operator.reads) > 2 and operator.reads[2] >= 0:
+        biases = translation.constant(operator.reads[2], "bias").astype(np.int64).reshape(-1)
+    if biases.shape != (channels,) or scales.size not in (1, channels):
+        raise ValueError(
+            f"expected a bias and a scale for each of {channels} channels, found {biases.size} and {scales.size}"
+        )
+    sums = of_channels.reshape(channels, -1).astype(np.int64).sum(axis=1)
+    factors = tuple(fixed_multiplier(float(one) / made.step) for one in np.broadcast_to(scales, (channels,)))
+    least, most = _ends(translation, operator)
+    return ir.Requantisation(tuple((biases - given.zero * sums).tolist()), factors, made.zero, least, most)
+
+
+def _weight_scales(translation: Translation, operator: TfliteOperator) -> NDArray[np.float64]:
+    """One, or one a channel. ValueError for weights of other integers."""
+    tensor = translation.model.tensors[operator.reads[1]]
+    quantised = tensor.quantisation
+    if tensor.element_type != "INT8" or quantised is None:
+        raise ValueError(f"expected weights of INT8, found {tensor.element_type}")
+    if quantised.zero_points.any() or not (np.isfinite(quantised.scales).all() and (quantised.scales > 0).all()):
+        raise ValueError("expected weights with zero point 0 and scales above 0, found others")
+    return quantised.scales.reshape(-1).astype(np.float64)
+
+
+def _convolution(translation: Translation, operator: TfliteOperator) -> None:
+    given = _grid(translation, operator.reads[0])
+    completion = _completion(translation, operator, given.step * _weight_scales(translation, operator))
+    same = option(operator, "Padding", 0) == 0
+    translation.add(
+        operator,
+        CONVOLUTION,
+        [translation.name(number) for number in operator.reads[:2]],
+        translation.name(operator.writes[0]),
+        auto_pad="SAME_UPPER" if same else "VALID",
+        strides=[option(operator, "StrideH", 1), option(operator, "StrideW", 1)],
+        dilations=[option(operator, "DilationHFactor", 1), option(operator, "DilationWFactor", 1)],
+        depthwise=operator.kind == "DEPTHWISE_CONV_2D",
+        completion=completion,
+        outside=given.zero,
+    )
+
+
+def _fully_connected(translation: Translation, operator: TfliteOperator) -> None:
+    scales = _grid(translation, operator.reads[0]).step * _weight_scales(translation, operator)
+    reads = [translation.name(number) for number in operator.reads[:2]]
+    completion = _completion(translation, operator, scales)
+    translation.add(operator, MATRIX, reads, translation.name(operator.writes[0]), completion=completion)
+
+
+def _sum(translation: Translation, operator: TfliteOperator) -> None:
+    first, second = (_grid(translation, number) for number in operator.reads[:2])
+    made = _grid(translation, operator.writes[0])
+    twice = 2.0 * max(first.step, second.step)
+    least, most = _ends(translation, operator)
+    translation.add(
+        operator,
+        SUM,
+        [translation.name(number) for number in operator.reads[:2]],
+        translation.name(operator.writes[0]),
+        zeros=(first.zero, second.zero),
+        factors=(fixed_multiplier(first.step / twice), fixed_multiplier(second.step / twice)),
+        factor=fixed_multiplier(twice / ((1 << HEADROOM) * made.step)),
+        zero=made.zero,
+        minus=operator.kind == "SUB",
+        least=least,
+        most=most,
+    )
+
+
+def _product(translation: Translation, operator: TfliteOperator) -> None:
+    first, second = (_grid(translation, number) for number in operator.reads[:2])
+    made = _grid(translation, operator.writes[0])
+    least, most = _ends(translation, operator)
+    factor = first.step * second.step / made.step
+    translation.add(
+        operator,
+        PRODUCT,
+        [translation.name(number) for number in operator.reads[:2]],
+        translation.name(operator.writes[0]),
+        zeros=(first.zero, second.zero),
+        factor=fixed_multiplier(factor),
+        zero=made.zero,
+        least=least,
+        most=most,
+    )
+
+
+def _pool(translation: Translation, operator: TfliteOperator) -> None:
+    given, made = (_grid(translation, number) for number in (operator.reads[0], operator.writes[0]))
+    if given != made:
+        raise ValueError("expected a pool whose result has the scale of its operand, found another one")
+    least, most = _ends(translation, operator)
+    translation.add(
+        operator,
+        LARGEST if operator.kind == "MAX_POOL_2D" else AVERAGE,
+        [translation.name(operator.reads[0])],
+        translation.name(operator.writes[0]),
+        auto_pad="SAME_UPPER" if option(operator, "Padding", 0) == 0 else "VALID",
+        strides=[option(operator, "StrideH", 1), option(operator, "StrideW", 1)],
+        kernel_shape=[option(operator, "FilterHeight", 0), option(operator, "FilterWidth", 0)],
+        least=least,
+        most=most,
+    )
+
+
+def _pad(translation: Translation, operator: TfliteOperator) -> None:
+    widths = translation.constant(operator.reads[1], "widths").astype(np.int64)
+    if widths.ndim != 2 or widths.shape[1] != 2 or len(operator.reads) > 2:
+        raise ValueError(f"expected two widths an axis and no value, found shape {list(widths.shape)}")
+    zero = _grid(translation, operator.reads[0]).zero
+    reads, write = [translation.name(operator.reads[0])], translation.name(operator.writes[0])
+    translation.add(operator, PADDING, reads, write, widths=tuple(map(tuple, widths.tolist())), value=zero)
+
+
+def _lookup(entries: Callable[[QuantisationGrid, QuantisationGrid], tuple[int, ...]]) -> Translator:
+    """A function of one element, as a table; `entries` from the operand's grid and the result's."""
+
+    def translate(translation: Translation, operator: TfliteOperator) -> None:
+        given, made = (_grid(translation, number) for number in (operator.reads[0], operator.writes[0]))
+        reads = [translation.name(operator.reads[0])]
+        translation.add(operator, LOOKUP, reads, translation.name(operator.writes[0]), entries=entries(given, made))
+
+    return translate
+
+
+def _clipped(reals: tuple[float | None, float | None]) -> Translator:
+    return _lookup(
+        lambda given, made: tuple(int(v) for v in np.clip(rescaling_entries(given, made), *_ends_of(reals, made)))
+    )
+
+
+def _relu6(translation: Translation, operator: TfliteOperator) -> None:
+    """Reference kernels agree where the result has the scale of its operand: that of microcontrollers ignores another one."""
+    if _grid(translation, operator.reads[0]) != _grid(translation, operator.writes[0]):
+        raise ValueError("expected a Relu6 whose result has the scale of its operand, found another one")
+    _clipped((0.0, 6.0))(translation, operator)
+
+
+def _at_the_edge(translation: Translation, operator: TfliteOperator) -> None:
+    """QUANTIZE of real features, or DEQUANTIZE of the result: the program's caller has integers. Between integers, other scales."""
+    given, made = (translation.model.tensors[number] for number in (operator.reads[0], operator.writes[0]))
+    ends = operator.reads[0] in translation.model.inputs or operator.writes[0] in translation.model.outputs
+    if given.element_type == made.element_type == "INT8":
+        _lookup(rescaling_entries)(translation, operator)
+    elif ends and {given.element_type, made.element_type} == {"INT8", "FLOAT32"}:
+        translation.add(operator, "Identity", [translation.name(given.number)], translation.name(made.number))
+    else:
+        raise ValueError(f"expected integers of 8 bits between the ends of the model, found {made.element_type}")
+
+
+def _softmax(translation: Translation, operator: TfliteOperator) -> None:
+    """What a program that returns a class leaves out."""
+    reads = [translation.name(operator.reads[0])]
+    translation.add(operator, "Softmax", reads, translation.name(operator.writes[0]), axis=-1)
+    node = translation.nodes[-1]
+    translation.nodes[-1] = TrainedNode(
+        node.kind, node.inputs, node.outputs, node.place, node.attributes,
+        refusal="expected a Softmax behind which nothing but a class is asked for (--returns class), found one whose integers are kept",
+    )  # fmt: skip
+
+
+def _same_grid(translator: Translator) -> Translator:
+    """An operator that moves integers, whose results have the scale of its operands."""
+
+    def translate(translation: Translation, operator: TfliteOperator) -> None:
+        tensors = [translation.model.tensors[n] for n in (*operator.reads, *operator.writes) if n >= 0]
+        grids = {_grid(translation, tensor.number) for tensor in tensors if tensor.element_type == "INT8"}
+        if len(grids) > 1:
+            raise ValueError(f"expected one scale and zero point for all that is moved, found {len(grids)}")
+        translator(translation, operator)
+
+    return translate
+
+
+def _arg_max(translation: Translation, operator: TfliteOperator) -> None:
+    axis = translation.whole_numbers(operator.reads[1], "axis")[0]
+    reads = [translation.name(operator.reads[0])]
+    translation.add(operator, "ArgMax", reads, translation.name(operator.writes[0]), axis=axis, keepdims=0)
+
+
+def grids_of_ends(model: TfliteModel) -> tuple[QuantisationGrid | None, QuantisationGrid | None]:
+    """Those of the input and of the first output: their own where they are integers, else that of what QUANTIZE makes of the one and of
+    what DEQUANTIZE takes for the other; None where there is no grid."""
+    translation = Translation(model)
+    after, before = model.inputs[0], model.outputs[0]
+    for operator in model.operators:
+        if operator.kind == "QUANTIZE" and model.inputs[0] in operator.reads:
+            after = operator.writes[0]
+        if operator.kind == "DEQUANTIZE" and model.outputs[0] in operator.writes:
+            before = operator.reads[0]
+    return _grid_if_any(translation, after), _grid_if_any(translation, before)
+
+
+def _grid_if_any(translation: Translation, number: int) -> QuantisationGrid | None:
+    try:
+        return _grid(translation, number)
+    except ValueError:
+        return None
+
+
+QUANTISED: Mapping[str, Translator] = MappingProxyType(
+    {
+        **{kind: _same_grid(translator) for kind, translator in REARRANGING.items() if not kind.startswith("PAD")},
+        "PAD": _pad,
+        "CONV_2D": _convolution,
+        "DEPTHWISE_CONV_2D": _convolution,
+        "FULLY_CONNECTED": _fully_connected,
+        "ADD": _sum,
+        "SUB": _sum,
+        "MUL": _product,
+        "MAX_POOL_2D": _pool,
+        "AVERAGE_POOL_2D": _pool,
+        "RELU": _clipped((0.0, None)),
+        "RELU6": _relu6,
+        "LOGISTIC": _lookup(logistic_entries),
+        "TANH": _lookup(tanh_entries),
+        "QUANTIZE": _at_the_edge,
+        "DEQUANTIZE": _at_the_edge,
+        "SOFTMAX": _softmax,
+        "ARG_MAX": _arg_max,
+    }
+)
+"""By the schema's names of operators."""

@@ -1,0 +1,194 @@
+"""C of quantised programs: equal to their definition in every shape of code, on the host and on simulated processors."""
+
+from __future__ import annotations
+
+import ctypes
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from kilotune.codegen import ir
+from kilotune.codegen.arrays import IntArray
+from kilotune.codegen.emit.c import CSource, emit_c
+from kilotune.codegen.emit.feature_quantiser import feature_function
+from kilotune.codegen.emit.floats import emit_float_c
+from kilotune.codegen.emit.requantising import SCALED, SCALED_WIDE
+from kilotune.codegen.emit.shape import SHAPES
+from kilotune.codegen.fixed.footprint import Footprint
+from kilotune.codegen.fixed.quantised import lower_quantised
+from kilotune.codegen.quantisation_grid import QuantisationGrid
+from kilotune.codegen.trained.conversion import Converted, convert
+from kilotune.codegen.trained.endings import Returns
+from kilotune.codegen.trained.tflite_models import read_tflite
+from kilotune.evaluators.architectures.avr.machine import load_shim
+from kilotune.evaluators.devices import find_device
+from kilotune.evaluators.fixed_point.reference import run_reference
+from kilotune.evaluators.on_device import measure_checked, missing_tools
+from tests.codegen.emit.compiled import COMPILERS, compile_sources, needs_compiler
+from tests.codegen.trained.quantised_files import QuantisedNetwork, QuantisedTensor, RandomNetworks
+
+pytestmark = pytest.mark.slow
+
+SMALL_WORDS = "-D__ARM_ARCH_6M__"
+"""Has the products of 64 bits taken by halves, as on processors without such an instruction."""
+
+
+def random_programs(seed: int, count: int) -> list[tuple[Converted, IntArray]]:
+    """Quantised programs, each with samples [samples, features]."""
+    found: list[tuple[Converted, IntArray]] = []
+    random = np.random.default_rng(seed)
+    with tempfile.TemporaryDirectory() as folder:
+        while len(found) < count:
+            network = RandomNetworks(random).network(int(random.integers(1, 5)))
+            path = network.write(Path(folder) / "made.tflite")
+            scores = network.operators[-1][0] == "FULLY_CONNECTED"
+            returns = Returns.CLASS if scores and random.random() < 0.5 else Returns.VALUE
+            made = convert(read_tflite(path, keep_quantisation=True), "made", returns)
+            if ir.is_quantised(made.program):
+                samples = random.integers(-128, 128, (8, int(np.prod(network.tensors[0].shape))))
+                found.append((made, samples))
+    return found
+
+
+def expected(made: Converted, samples: IntArray) -> IntArray:
+    return run_reference(lower_quantised(made.program), made.parameters, samples.astype(np.float64))[0]
+
+
+def emitted(made: Converted, shape: str, number: int = 0) -> CSource:
+    batch = lower_quantised(made.program)
+    return emit_c(batch, made.parameters, shape=SHAPES[shape], name=f"m{number}", function=f"predict{number}")
+
+
+@needs_compiler
+@pytest.mark.parametrize("flags", [("-O2",), ("-O1", SMALL_WORDS)])
+@given(seed=st.integers(0, 1 << 32))
+@settings(suppress_health_check=list(HealthCheck), database=None, max_examples=6)
+def test_every_shape_of_code_computes_the_definition(flags: Sequence[str], seed: int) -> None:
+    programs = [(made, samples, shape) for made, samples in random_programs(seed, 3) for shape in SHAPES]
+    sources = [emitted(made, shape, number) for number, (made, _, shape) in enumerate(programs)]
+    sanitised = (*flags, "-fsanitize=undefined", "-fno-sanitize-recover")
+    with tempfile.TemporaryDirectory() as folder:
+        compiled = compile_sources(sources, Path(folder), sanitised)
+        for number, (made, samples, shape) in enumerate(programs):
+            wanted = expected(made, samples)
+            np.testing.assert_array_equal(compiled.run_integers(number, samples), wanted, err_msg=shape)
+
+
+@given(seed=st.integers(0, 1 << 32))
+@settings(suppress_health_check=list(HealthCheck), database=None, max_examples=20)
+def test_flash_is_what_the_footprint_counts(seed: int) -> None:
+    for made, _ in random_programs(seed, 2):
+        batch = lower_quantised(made.program)
+        footprint = Footprint(made.program, made.parameters)
+        counted = footprint.flash_bytes(batch.stored_bits, footprint.table_bytes(batch))
+        assert emitted(made, "plain").flash_bytes == int(counted[0])
+
+
+@needs_compiler
+@pytest.mark.parametrize(
+    "grid", [QuantisationGrid(0.5, 3), QuantisationGrid(0.0078431377, -1), QuantisationGrid(3.0, -128)]
+)
+def test_the_header_makes_the_integers_of_features(grid: QuantisationGrid, tmp_path: Path) -> None:
+    made, _ = random_programs(5, 1)[0]
+    source = emit_c(lower_quantised(made.program), made.parameters, scaling=grid, name="m")
+    reals = np.float32(np.concatenate([np.arange(-300, 300) * grid.step / 2, [1e30, -1e30, 0.49999997, 0.3, -7.7]]))
+    numbers = ", ".join(
+        f"{value:.9g}f" if "." in f"{value:.9g}" or "e" in f"{value:.9g}" else f"{value:.9g}.0f" for value in reals
+    )
+    (tmp_path / "m.h").write_text(source.header)
+    (tmp_path / "main.c").write_text(
+        f'#include <stdio.h>\n#include "m.h"\nstatic const float given[] = {{{numbers}}};\nint main(void)\n{{\n'
+        f'    for (unsigned i = 0; i < sizeof given / sizeof *given; i++) printf("%d\\n", {feature_function("m")}(0, given[i]));\n}}\n'
+    )
+    subprocess.run(
+        [COMPILERS[0], "-std=c99", "-Wall", "-Werror", "-o", tmp_path / "main", tmp_path / "main.c"], check=True
+    )
+    done = subprocess.run([tmp_path / "main"], capture_output=True, text=True, check=True)
+    assert [int(line) for line in done.stdout.split()] == grid.apply(np.float64(reals)).tolist()
+
+
+@pytest.mark.parametrize(
+    ("board", "shape"),
+    [("uno", "plain"), ("uno", "unrolled8"), ("mkr1000", "plain"), ("nano33", "plain"), ("nano33", "rows4")],
+)
+def test_simulated_processors_compute_the_definition(board: str, shape: str) -> None:
+    device = find_device(board)
+    if missing_tools(device) is not None or (
+        board == "uno" and (shutil.which("avr-gcc") is None or load_shim() is None)
+    ):
+        pytest.skip("needs the compiler and the simulator of the board")
+    for made, samples in random_programs(11, 4):
+        batch, wanted = lower_quantised(made.program), expected(made, samples)
+        measured = measure_checked(
+            device, emitted(made, shape), batch, made.parameters, samples.astype(np.float64), wanted, "-Os"
+        )
+        assert measured.cycles > 0
+
+
+def scaling_cases() -> tuple[IntArray, IntArray, IntArray]:
+    """Values, mantissas and shifts: random ones, and those whose product is halfway between two integers, or just beside."""
+    random = np.random.default_rng(8)
+    values = random.integers(-(2**30) + 1, 2**30, 4000)
+    mantissas = random.integers(2**30, 2**31, 4000)
+    mantissas[:1500] = 2**30 + (random.integers(0, 2**14, 1500) << 16)
+    mantissas[:500] = 2**30
+    values[::3] >>= random.integers(0, 28, len(values[::3]))
+    values[:1500] = (values[:1500] >> 16 << 16) + random.choice([0, 1, -1, 1 << 14, 1 << 15], 1500)
+    return np.clip(values, -(2**30) + 1, 2**30 - 1), mantissas, random.integers(0, 31, 4000)
+
+
+def scaled(values: IntArray, mantissas: IntArray, shifts: IntArray) -> list[int]:
+    cases = zip(values.tolist(), mantissas.tolist(), shifts.tolist(), strict=True)
+    return [int(ir.FixedMultiplier(m, -n).integer(np.array([v]))[0]) for v, m, n in cases]
+
+
+@needs_compiler
+@pytest.mark.parametrize("flags", [(), (SMALL_WORDS,)])
+@pytest.mark.parametrize("function", [SCALED, SCALED_WIDE])
+def test_products_with_a_fixed_multiplier_round_as_defined(
+    function: tuple[str, str], flags: Sequence[str], tmp_path: Path
+) -> None:
+    name, definition = function
+    prelude = "#include <stdint.h>\n#define KT_INLINE static inline\n#define KT_NOINLINE static\n"
+    call = f"int32_t called(int32_t v, int32_t m, int n) {{ return {name}(v, m, (uint8_t)n); }}\n"
+    (tmp_path / "scaled.c").write_text(f"{prelude}{definition}\n{call}")
+    command = [
+        COMPILERS[0],
+        "-std=c99",
+        "-O1",
+        *flags,
+        "-fsanitize=undefined",
+        "-fno-sanitize-recover",
+        "-shared",
+        "-fPIC",
+    ]
+    subprocess.run([*command, "-o", tmp_path / "scaled.so", tmp_path / "scaled.c"], check=True)
+    called = ctypes.CDLL(str(tmp_path / "scaled.so")).called
+    values, mantissas, shifts = scaling_cases()
+    found = [called(*map(int, case)) for case in zip(values, mantissas, shifts, strict=True)]
+    assert found == scaled(values, mantissas, shifts)
+
+
+def test_a_quantised_program_has_no_floats() -> None:
+    made, _ = random_programs(7, 1)[0]
+    with pytest.raises(ValueError, match="a quantised program has no floats"):
+        emit_float_c(made.program, made.parameters)
+
+
+def test_a_sum_that_may_not_fit_is_refused(tmp_path: Path) -> None:
+    network = QuantisedNetwork()
+    first = network.tensor(QuantisedTensor((1, 4), scales=(1000.0,), zeros=(0,)))
+    weights = network.tensor(QuantisedTensor((1, 4), data=np.full((1, 4), 127), scales=(1000.0,)))
+    network.operator(
+        "FULLY_CONNECTED", (first, weights, -1), QuantisedTensor((1, 1), scales=(0.01,)), "FullyConnectedOptions"
+    )
+    made = convert(read_tflite(network.write(tmp_path / "made.tflite"), keep_quantisation=True), "made", Returns.VALUE)
+    with pytest.raises(ValueError, match="does not fit 32 bits"):
+        emitted(made, "plain")
