@@ -125,6 +125,10 @@ class _Flow:
     def _backward(self, body: tuple[ir.Statement, ...], row: int, live: set[str]) -> set[str]:
         """Live before `body`, whose rows end before `row`, when `live` are live after it."""
         for statement in reversed(body):
+            if isinstance(statement, ir.Periodic):
+                live = self._backward(statement.body, row, live)
+                row -= len(statement.body)
+                continue
             if isinstance(statement, ir.Loop):
                 entry: set[str] = set()
                 while True:
@@ -148,6 +152,9 @@ class _Flow:
     def _forward(self, body: tuple[ir.Statement, ...], row: int, written: set[str]) -> tuple[int, set[str]]:
         """The row after `body` and what may be written by then, when `written` may be before it."""
         for statement in body:
+            if isinstance(statement, ir.Periodic):
+                row, written = self._forward(statement.body, row, written)
+                continue
             if isinstance(statement, ir.Loop):
                 inside = {o.out.variable for o in ir.operations(statement.body)}
                 row, _ = self._forward(statement.body, row, written | inside)

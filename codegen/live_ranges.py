@@ -63,6 +63,8 @@ def _spans(body: tuple[ir.Statement, ...], start: int) -> Iterator[_Span]:
             count = sum(1 for _ in ir.operations(statement.body))
             yield _Span(start, start + count - 1)
             start += count
+        elif isinstance(statement, ir.Periodic):
+            start += len(statement.body)
         else:
             start += 1
 

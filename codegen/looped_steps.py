@@ -201,21 +201,39 @@ def executions_of(body: Body) -> int:
 class _Resolving:
     def __init__(self, program: ir.Program) -> None:
         self._rows = {id(operation): row for row, operation in enumerate(ir.operations(program.body))}
+        self._unrolled: set[str] = set()
         self._counting = np.arange(max((v.size for v in program.variables), default=0), dtype=np.int32)
 
     def body(self, body: tuple[ir.Statement, ...], starts: Mapping[str, int]) -> Body:
         """`starts`: the first values of the loops around."""
         made: list[Step | RepeatedSteps] = []
         for statement in body:
-            if isinstance(statement, ir.Loop):
+            if isinstance(statement, ir.Periodic):
+                raise TypeError("what runs in some rounds of a loop is resolved with the loop")
+            if not isinstance(statement, ir.Loop):
+                made += self._steps(statement, starts)
+            elif any(isinstance(inner, ir.Periodic) for inner in statement.body):
+                made += self._one_by_one(statement, starts)
+            else:
                 inside = self.body(statement.body, {**starts, statement.index: statement.start})
                 made.append(RepeatedSteps(statement.index, statement.count, inside))
-            else:
-                made += self._steps(statement, starts)
         return tuple(made)
 
+    def _one_by_one(self, loop: ir.Loop, starts: Mapping[str, int]) -> Iterator[Step | RepeatedSteps]:
+        """All rounds of a loop, of which some have steps that others have not."""
+        for number in range(loop.start, loop.start + loop.count):
+            body: list[ir.Statement] = []
+            for statement in loop.body:
+                if not isinstance(statement, ir.Periodic):
+                    body.append(statement)
+                elif statement.runs_in(number):
+                    body += statement.body
+            self._unrolled.add(loop.index)
+            yield from self.body(tuple(body), {**starts, loop.index: number})
+            self._unrolled.remove(loop.index)
+
     def _steps(self, operation: ir.Operation, starts: Mapping[str, int]) -> Iterator[Step]:
-        moves = tuple(operand.offset.terms if isinstance(operand, ir.View) else () for operand in operation.operands)
+        moves = tuple(self._moving(operand) for operand in operation.operands)
         for one in instances(operation, self._rows[id(operation)], dict(starts)):
             out, out_consecutive = self._shared(one.out)
             sources = []
@@ -223,7 +241,12 @@ class _Resolving:
                 elements, consecutive = self._shared(source.elements)
                 sources.append(replace(source, elements=elements, consecutive=consecutive))
             first = replace(one, out=out, sources=tuple(sources), consecutive=out_consecutive)
-            yield Step(in_grids(first), operation.out.offset.terms, moves)
+            yield Step(in_grids(first), self._moving(operation.out), moves)
+
+    def _moving(self, operand: ir.Operand) -> ElementMoves:
+        """How element numbers change with the loops that stay loops."""
+        terms = operand.offset.terms if isinstance(operand, ir.View) else ()
+        return tuple((name, factor) for name, factor in terms if name not in self._unrolled)
 
     def _shared(self, elements: Elements) -> tuple[Elements, bool]:
         """The element numbers, as a part of `_counting` where they are consecutive, and whether they are."""

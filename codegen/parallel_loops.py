@@ -46,12 +46,17 @@ def with_rounds_at_once(steps: LoopedSteps) -> LoopedSteps:
     """`wide_steps` where there are MANY_STEPS; else the same ones. InputError where more than MOST_IN_SEQUENCE are left."""
     if len(steps) < MANY_STEPS:
         return steps
-    wide = wide_steps(steps)
+    wide = steps if _has_periodic(steps.program.body) else wide_steps(steps)
     if len(wide) > MOST_IN_SEQUENCE:
         loop = next(statement for statement in steps.program.body if isinstance(statement, ir.Loop))
         expected = f"at most {MOST_IN_SEQUENCE} operations that need one another"
         raise InputError.at(loop.location, "loop", expected, str(len(wide)))
     return wide
+
+
+def _has_periodic(body: tuple[ir.Statement, ...]) -> bool:
+    """Whether some operations run in some rounds only: such loops are resolved round by round already."""
+    return any(isinstance(s, ir.Periodic) or (isinstance(s, ir.Loop) and _has_periodic(s.body)) for s in body)
 
 
 def wide_steps(steps: LoopedSteps) -> LoopedSteps:
@@ -110,6 +115,7 @@ class _Widening:
     def _body(self, body: tuple[ir.Statement, ...], around: _Around) -> Body:
         made: list[Step | RepeatedSteps] = []
         for statement in body:
+            assert not isinstance(statement, ir.Periodic)
             if not isinstance(statement, ir.Loop):
                 made += self._widened(statement, around)
             elif self._takes_at_once(statement, around):
@@ -195,6 +201,8 @@ def _touches(body: tuple[ir.Statement, ...], loops: tuple[ir.Loop, ...]) -> Iter
     for statement in body:
         if isinstance(statement, ir.Loop):
             yield from _touches(statement.body, (*loops, statement))
+        elif isinstance(statement, ir.Periodic):
+            yield from _touches(statement.body, loops)
         else:
             yield _Touch(statement, loops)
 

@@ -20,7 +20,7 @@ from kilotune.codegen.emit.constant_arrays import (
 from kilotune.codegen.emit.context import Context, OperationRow
 from kilotune.codegen.emit.dot import emit_product
 from kilotune.codegen.emit.elementwise import emit_elementwise
-from kilotune.codegen.emit.frames import ask_for_frame, frame_array, one_round, reset_function
+from kilotune.codegen.emit.frames import ask_for_frame, frame_array, in_rounds, one_round, reset_function
 from kilotune.codegen.emit.fusion import OperationChain
 from kilotune.codegen.emit.integers import Integers
 from kilotune.codegen.emit.interface import Interface, comment_text, describe_interface, header, signature, title
@@ -48,11 +48,13 @@ from kilotune.codegen.quantisation_grid import QuantisationGrid
 
 @dataclass(frozen=True, eq=False)
 class Candidate:
-    """What fixed-point code is made from: a batch of one, the real parameters, and how inner loops are written."""
+    """What fixed-point code is made from: a batch of one, the real parameters, how inner loops are written, and by how many frames windows
+    move on where the program is called with frames."""
 
     batch: FixedBatch
     parameters: Mapping[str, FloatArray]
     shape: CodeShape
+    hop: int = 0
 
 
 @dataclass(frozen=True)
@@ -88,6 +90,7 @@ def emit_c(
     in_place: bool = True,
     in_frames: bool = False,
     in_steps: bool = False,
+    hop: int = 0,
     shape: CodeShape | None = None,
     name: str = "model",
     function: str = "predict",
@@ -99,7 +102,8 @@ def emit_c(
 
     `placement`: byte offset of temporaries in RAM; those that it does not name are placed as `codegen.placement` does.
     `in_place`: results may overwrite operands that die there (`codegen.in_place`). `in_frames`: the program asks for its input a frame at
-    a time (`streaming`), `in_steps`: it is called with each. `shape`: how inner loops are written, plainly unless it is given.
+    a time (`streaming`), `in_steps`: it is called with each, and with a `hop` goes on after
+    a sample with all but its first so many frames. `shape`: how inner loops are written, plainly unless it is given.
     `scaling`: what callers do to features before
     they are quantised. `class_names`: what the classes are called, where that is not their number. `result_grid`: where the
     integers stand that a quantised program returns. Raises ValueError
@@ -110,7 +114,7 @@ def emit_c(
         raise ValueError(f"one candidate is emitted at a time, not {len(batch)}: choose it with FixedBatch.one")
     whole, stream = batch, None
     if in_frames or in_steps:
-        program, stream = streamed(batch.program, pushed=in_steps)
+        program, stream = streamed(batch.program, pushed=in_steps, hop=hop)
         batch = dataclasses.replace(batch, program=program)
     rows, shifts = preshift(batch)
     storage = dataclasses.replace(describe_storage(batch), shifts=shifts, rounding=batch.rounding)
@@ -136,7 +140,7 @@ def emit_c(
         result_grid,
     )
     flash = made.flash_bytes + int(UnpackingSize(batch.program).code_bytes(batch)[0])
-    return dataclasses.replace(made, flash_bytes=flash, candidate=Candidate(whole, parameters, shape))
+    return dataclasses.replace(made, flash_bytes=flash, candidate=Candidate(whole, parameters, shape, hop))
 
 
 def emit_program(
@@ -197,6 +201,12 @@ def _emit_body(context: Context, body: tuple[ir.Statement, ...], number: int) ->
     """Emit statements whose first operation is row `number`; the number after the last one."""
     done = number
     for statement in body:
+        if isinstance(statement, ir.Periodic):
+            context.writer.line()
+            with context.writer.block(f"if ({in_rounds(context, statement)})"):
+                number = _emit_body(context, statement.body, number)
+            done = number
+            continue
         if isinstance(statement, ir.Loop):
             name = context.storage.loop_names[statement.index]
             end = statement.start + statement.count
@@ -207,7 +217,7 @@ def _emit_body(context: Context, body: tuple[ir.Statement, ...], number: int) ->
             pushed = stream is not None and stream.pushed and stream.loop == statement.index
             rounds = f"for ({kind} {name} = {statement.start}; {name} < {end}; {name}++)"
             with one_round(context, name, kind, statement) if pushed else context.writer.block(rounds):
-                ask_for_frame(context, statement.index)
+                ask_for_frame(context, statement.index, statement.start + statement.count)
                 number = _emit_body(context, statement.body, number)
             done = number
             continue

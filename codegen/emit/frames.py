@@ -9,10 +9,26 @@ from kilotune.codegen import ir
 from kilotune.codegen.emit.context import Context
 
 
-def ask_for_frame(context: Context, loop: str | None) -> None:
-    """The call for the next frame, if it belongs to the beginning of the rounds of `loop`; None: of the program."""
-    if context.stream is not None and not context.stream.pushed and context.stream.loop == loop:
-        context.writer.line("kt_next(kt_frame);")
+def ask_for_frame(context: Context, loop: str | None, rounds: int = 0) -> None:
+    """The call for the next frame, if it belongs to the beginning of the rounds of `loop`, of which there are so many; None: of the
+    program."""
+    stream = context.stream
+    if stream is not None and not stream.pushed and stream.loop == loop:
+        condition = ""
+        if loop is not None and rounds > stream.frames:
+            condition = f"if ({context.storage.loop_names[loop]} < {stream.frames}) "
+        context.writer.line(f"{condition}kt_next(kt_frame);")
+
+
+def in_rounds(context: Context, statement: ir.Periodic) -> str:
+    """The condition that the loop around is in one of the statement's rounds."""
+    index, first, every = context.storage.loop_names[statement.index], statement.first, statement.every
+    end = first + every * (statement.count - 1) + 1
+    moved = index if first == 0 else f"({index} - {first})"
+    tests = [f"{index} >= {first}"] if first > 0 else []
+    tests += [f"{index} < {end}"]
+    tests += [f"{moved} % {every} == 0"] if every > 1 else []
+    return " && ".join(tests)
 
 
 def frame_array(context: Context, program: ir.Program) -> tuple[list[str], list[str]]:
@@ -35,14 +51,25 @@ def one_round(context: Context, counter: str, kind: str, loop: ir.Loop) -> Itera
     writer = context.writer
     before = [f"    {line}" if line else line for line in writer.lines]
     writer.lines[:] = ["    if (kt_step == 0) {", *before, "    }"] if before else []
-    with writer.block(""):
-        first = f"{loop.start} + kt_step" if loop.start else "kt_step"
-        writer.line(f"const {kind} {counter} = ({kind})({first});")
-        writer.line(f"(void){counter};")
-        yield
+    assert context.stream is not None
+    frames, first = context.stream.frames, f"{loop.start} + kt_step" if loop.start else "kt_step"
+    if loop.count == frames:
+        with writer.block(""):
+            writer.line(f"const {kind} {counter} = ({kind})({first});")
+            writer.line(f"(void){counter};")
+            yield
+    else:  # behind the last frame there are rounds without one
+        ends = f"(kt_step + 1 < {frames} ? {counter} + 1 : {loop.start + loop.count})"
+        with writer.block(
+            f"for ({kind} {counter} = ({kind})({first}), end = ({kind}){ends}; {counter} < end; {counter}++)"
+        ):
+            yield
     unfinished = -1 if context.storage.program.result_kind is ir.ResultKind.CLASS else 0
-    writer.line(f"if (++kt_step < {loop.count}) return {unfinished};")
-    writer.line("kt_step = 0;")
+    stream = context.stream
+    assert stream is not None
+    writer.line(f"if (++kt_step < {stream.frames}) return {unfinished};")
+    begun = stream.frames - stream.hop if stream.hop else 0
+    writer.line(f"kt_step = {begun};")
 
 
 def reset_function(context: Context, function: str) -> tuple[list[str], str]:

@@ -98,7 +98,7 @@ class _Finding:
         found, place = [], 0
         while place < len(body):
             statement = body[place]
-            if isinstance(statement, ir.Loop):
+            if isinstance(statement, ir.Loop | ir.Periodic):
                 found += self.chains(statement.body, row)
                 row += sum(1 for _ in ir.operations(statement.body))
                 place += 1
@@ -112,7 +112,7 @@ class _Finding:
 
     def _longest(self, body: Sequence[ir.Statement], place: int, row: int) -> OperationChain:
         first = body[place]
-        assert not isinstance(first, ir.Loop)
+        assert not isinstance(first, ir.Loop | ir.Periodic)
         best = chain = OperationChain(row, (first,))
         if not self._begins(first):
             return best
@@ -120,7 +120,7 @@ class _Finding:
             if isinstance(statement, ir.ArgMax) and self._chooses(chain, statement):
                 chain = OperationChain(row, (*chain.operations, statement))
                 return chain if all(self._stays(chain, operation) for operation in chain.computing) else best
-            if isinstance(statement, ir.Loop) or not self._joins(chain, statement):
+            if isinstance(statement, ir.Loop | ir.Periodic) or not self._joins(chain, statement):
                 break
             chain = OperationChain(row, (*chain.operations, statement))
             if all(self._stays(chain, operation) for operation in chain.operations[:-1]):

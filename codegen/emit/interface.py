@@ -25,7 +25,8 @@ class Interface:
 
     A class program returns its label; a real one writes `results` integers of `result_bits` at `result_scale`.
     `input_bits` is 0 for a program without input. `real`: numbers are floats, which have no scale. `frames`: where the program asks
-    for the sample in so many equal parts, else 0; `pushed`: where it is called with each of them. `scaling`: what is done to features
+    for the sample in so many equal parts, else 0; `pushed`: where it is called with each of them; `hop`: after how many
+    further ones of overlapping samples it has the next result, else 0. `scaling`: what is done to features
     before they are quantised, where each has a scale
     of its own, or on which grid all are; `result_grid`: on which grid results are. `thresholds`: by feature, where it is given as how
     many of them are below it. `class_names`: what the classes are called, where that is not their number.
@@ -42,6 +43,7 @@ class Interface:
     real: bool = False
     frames: int = 0
     pushed: bool = False
+    hop: int = 0
     scaling: FeatureScaling | QuantisationGrid | None = None
     result_grid: QuantisationGrid | None = None
     thresholds: Mapping[int, NDArray[np.float32]] | None = None
@@ -87,6 +89,7 @@ def describe_interface(
         storage.real,
         stream.frames if stream else 0,
         stream.pushed if stream else False,
+        stream.hop if stream else 0,
         scaling,
         result_grid,
         class_names=class_names,
@@ -127,9 +130,14 @@ def header(interface: Interface, first: str, name: str, prototype: str) -> str:
         asked = f"kt_next is called MODEL_FRAMES times, and writes the next {each} features to frame"
         none = "-1" if interface.kind is ir.ResultKind.CLASS else "0, and then 1 where the result was written"
         given = f"call it with {each} features, MODEL_FRAMES times; before the last call it returns {none}. The reset begins a new sample"
+        if interface.hop:
+            given += (
+                ". Without it the result of the last MODEL_FRAMES frames comes again after each MODEL_HOP further ones"
+            )
         lines += [
             f"/* The sample in parts: {given if interface.pushed else asked}. */",
             f"#define MODEL_FRAMES {interface.frames}",
+            *([f"#define MODEL_HOP {interface.hop}"] if interface.hop else []),
             "",
         ]
     lines += _returned(interface)

@@ -11,14 +11,17 @@ from typing import Any
 
 from kilotune.codegen.emit.c import CSource
 from kilotune.codegen.emit.levels import LEVELS
-from kilotune.codegen.emit.targets import arduino, plain, platformio, stepped, streamed
+from kilotune.codegen.emit.targets import arduino, cmsis_pack, plain, platformio, stepped, streamed, zephyr
 from kilotune.codegen.emit.targets.recording import Export, Recording, check_recording
 from kilotune.codegen.emit.targets.target import ProjectTarget
 
 DECISIONS = "decisions.json"
 """Bits and scale of each variable, beside the program."""
 
-GENERAL_TARGETS = (plain.TARGET, streamed.TARGET, stepped.TARGET, arduino.TARGET, stepped.SKETCH, platformio.TARGET)
+GENERAL_TARGETS = (
+    *(plain.TARGET, streamed.TARGET, stepped.TARGET, arduino.TARGET, stepped.SKETCH),
+    *(platformio.TARGET, zephyr.TARGET, cmsis_pack.TARGET),
+)
 """What a folder can be made for whatever the processor; an architecture adds its own (`evaluators.project_targets`)."""
 
 

@@ -263,5 +263,5 @@ def _loops(body: tuple[ir.Statement, ...]) -> list[ir.Loop]:
     found = []
     for statement in body:
         if isinstance(statement, ir.Loop):
-            found += [statement, *_loops(statement.body)]
+            found += [statement, *_loops(statement.body)]  # there are none in what runs in some rounds
     return found

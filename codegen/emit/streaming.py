@@ -20,15 +20,16 @@ COUNTER_BYTES = 2
 class FrameStream:
     """`frames` frames of `features` features each, in the order of the input; `loop`: the index of the outer loop that reads one in
     every round, None where the whole input is one frame, asked for at the beginning. `pushed`: the program does not ask; it is called with
-    each frame, and goes on from where it was."""
+    each frame, and goes on from where it was; with a `hop`, the next sample has all of this one's frames but so many."""
 
     loop: str | None
     frames: int
     features: int
     pushed: bool = False
+    hop: int = 0
 
 
-def streamed(program: ir.Program, *, pushed: bool = False) -> tuple[ir.Program, FrameStream]:
+def streamed(program: ir.Program, *, pushed: bool = False, hop: int = 0) -> tuple[ir.Program, FrameStream]:
     """The program whose input is one frame, and how the frames come. Operations and variables keep their numbers.
 
     The input is divided where a single loop of the outermost level reads it, in its rounds one stretch after the other, and nothing
@@ -43,13 +44,20 @@ def streamed(program: ir.Program, *, pushed: bool = False) -> tuple[ir.Program, 
         if pushed:
             raise ValueError(loop)
         return program, FrameStream(None, 1, given.size)
-    features = given.size // loop.count
+    features = _frame_size(loop, given)
     variables = tuple(
         dataclasses.replace(v, shape=(features,)) if v.name == given.name else v for v in program.variables
     )
     body = tuple(_of_frame(s, given.name, loop.index) for s in program.body)
     divided = dataclasses.replace(program, variables=variables, body=body)
-    return divided, FrameStream(loop.index, loop.count, features, pushed)
+    return divided, FrameStream(loop.index, given.size // features, features, pushed, hop)
+
+
+def _frame_size(loop: ir.Loop, given: ir.Variable) -> int:
+    """How many features are read in a round: as many as the reading moves on, where only some rounds read any."""
+    some = [s for s in loop.body if isinstance(s, ir.Periodic)]
+    moves = [dict(view.offset.terms).get(loop.index, 0) for _, view, _ in _views(tuple(some), given.name, {})]
+    return max(moves[0], 1) if moves else given.size // loop.count
 
 
 def frame_loop(program: ir.Program, given: ir.Variable) -> ir.Loop | str:
@@ -66,8 +74,8 @@ def frame_loop(program: ir.Program, given: ir.Variable) -> ir.Loop | str:
     for other in others:
         again = next(o for o in ir.operations((other,)) if _reads(o, given.name))
         return _not_divided(again, f"reads the input in a second loop, after that of {loop.location}")
-    features = given.size // loop.count
-    if features * loop.count != given.size:
+    features = _frame_size(loop, given)
+    if given.size % features or given.size // features > loop.count:
         return _not_divided(reading[0], f"reads {given.size} features in {loop.count} rounds")
     beyond = _beyond_frames(loop, given.name, features)
     if beyond is not None:
@@ -98,7 +106,9 @@ def _views(
 ) -> Iterator[tuple[ir.Operation, ir.View, Mapping[str, tuple[int, int]]]]:
     """Every view of a variable with the operation that reads it, and the first and last values of the loops around it."""
     for statement in body:
-        if isinstance(statement, ir.Loop):
+        if isinstance(statement, ir.Periodic):
+            yield from _views(statement.body, name, inner)
+        elif isinstance(statement, ir.Loop):
             ends = (statement.start, statement.start + statement.count - 1)
             yield from _views(statement.body, name, {**inner, statement.index: ends})
         else:
@@ -117,8 +127,9 @@ def _reach(view: ir.View, outer: str, inner: Mapping[str, tuple[int, int]]) -> t
 
 
 def _of_frame(statement: ir.Statement, name: str, loop: str) -> ir.Statement:
-    if isinstance(statement, ir.Loop):
-        return dataclasses.replace(statement, body=tuple(_of_frame(s, name, loop) for s in statement.body))
+    if isinstance(statement, ir.Loop | ir.Periodic):
+        body: Any = tuple(_of_frame(s, name, loop) for s in statement.body)
+        return dataclasses.replace(statement, body=body)
     changed: dict[str, Any] = {
         field.name: _view_of_frame(value, loop)
         for field in dataclasses.fields(statement)

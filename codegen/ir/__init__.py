@@ -39,6 +39,7 @@ from kilotune.codegen.ir.pointwise.relu6 import Relu6
 from kilotune.codegen.ir.program import (
     INTEGER_RESULTS,
     Loop,
+    Periodic,
     Program,
     ResultKind,
     Statement,
@@ -97,6 +98,7 @@ __all__ = (
     "Operation",
     "OperationBase",
     "Order",
+    "Periodic",
     "Pointwise",
     "Product",
     "Program",

@@ -29,7 +29,31 @@ class Loop:
     location: Location = field(metadata=NOT_CONTENT)
 
 
-Statement = Operation | Loop
+@dataclass(frozen=True)
+class Periodic:
+    """`body`, operations one after the other, in the rounds `first`, `first` + `every`, ... of the loop around it, `count` of them, where
+    its index is that number.
+
+    Whatever an operation reads of what others in such bodies have written, it reads in rounds in which that was written, or of variables
+    that are never written as a whole.
+    """
+
+    index: str
+    first: int
+    every: int
+    count: int
+    body: tuple[Operation, ...]
+    location: Location = field(metadata=NOT_CONTENT)
+
+    content_kind = "periodic"
+
+    def runs_in(self, round_number: int) -> bool:
+        """Whether that is one of its rounds."""
+        place, rest = divmod(round_number - self.first, self.every)
+        return rest == 0 and 0 <= place < self.count
+
+
+Statement = Operation | Loop | Periodic
 
 INTEGER_RESULTS = (ArgMax, Sign)
 """Operations whose output is an exact integer, with no scale."""
@@ -61,17 +85,20 @@ class Program:
 def operations(body: tuple[Statement, ...]) -> Iterator[Operation]:
     """Every operation of a body in program order, loop bodies once."""
     for statement in body:
-        if isinstance(statement, Loop):
+        if isinstance(statement, Loop | Periodic):
             yield from operations(statement.body)
         else:
             yield statement
 
 
-def executions(body: tuple[Statement, ...], times: int = 1) -> Iterator[tuple[Operation, int]]:
-    """Every operation in program order with how often it runs when the body runs so many times."""
+def executions(body: tuple[Statement, ...], times: int = 1, entered: int = 1) -> Iterator[tuple[Operation, int]]:
+    """Every operation in program order with how often it runs when the body runs so many times; `entered`: how often the loop around it
+    begins."""
     for statement in body:
         if isinstance(statement, Loop):
-            yield from executions(statement.body, times * statement.count)
+            yield from executions(statement.body, times * statement.count, times)
+        elif isinstance(statement, Periodic):
+            yield from ((operation, entered * statement.count) for operation in statement.body)
         else:
             yield statement, times
 

@@ -43,7 +43,7 @@ def check_work(body: tuple[ir.Statement, ...], times: int = 1) -> tuple[int, int
     more than MOST_STEPS or MOST_PRODUCTS."""
     steps = products = 0
     for statement in body:
-        if isinstance(statement, ir.Loop):
+        if isinstance(statement, ir.Loop | ir.Periodic):
             more = check_work(statement.body, times * statement.count)
         else:
             more = times, times * _products(statement)

@@ -134,6 +134,8 @@ class _Lowering:
         for statement in statements:
             if isinstance(statement, ir.Loop):
                 items.append(Repeat(statement.index, statement.start, statement.count, self.body(statement.body)))
+            elif isinstance(statement, ir.Periodic):
+                raise ValueError(f"{statement.location}: hardware takes whole samples, not frames one by one")
             else:
                 items.append(self._operation(statement))
         return tuple(items)

@@ -7,7 +7,7 @@ from dataclasses import fields, replace
 
 import numpy as np
 
-from kilotune.codegen.ir import Affine, Loop, Operation, Program, Statement, View, operations
+from kilotune.codegen.ir import Affine, Loop, Operation, Periodic, Program, Statement, View, operations
 from kilotune.codegen.straight_line import elements_of
 from kilotune.codegen.trained.builder import History
 
@@ -41,11 +41,13 @@ def _replaced(program: Program, history: History) -> Program:
 
 
 def _in_statement(statement: Statement, history: History) -> Statement:
+    if isinstance(statement, Periodic):
+        raise TypeError("histories are looked for before a program takes its input frame by frame")
     if isinstance(statement, Loop):
         kept = [
             _in_statement(inner, history)
             for inner in statement.body
-            if isinstance(inner, Loop) or inner.out.variable != history.states
+            if isinstance(inner, Loop | Periodic) or inner.out.variable != history.states
         ]
         return replace(statement, body=tuple(kept))
     values = {field.name: getattr(statement, field.name) for field in fields(statement)}

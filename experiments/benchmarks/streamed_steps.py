@@ -2,12 +2,15 @@
 
     python -m kilotune.experiments.benchmarks.streamed_steps [--storage URL] [--shape NAME] [--processor NAME] STUDY
 
-Results after the last frame are compared with the batch simulator's of the whole program, on all test samples.
+Results after the last frame are compared with the batch simulator's of the whole program, on all test samples. Of a study with --hop the
+first test samples are one stream of frames, and every window has a result, compared with that of the window alone.
 """
 
 from __future__ import annotations
 
 import argparse
+
+import numpy as np
 
 from kilotune.codegen.emit.c import emit_c
 from kilotune.codegen.emit.shape import SHAPES
@@ -20,6 +23,9 @@ from kilotune.experiments.benchmarks.inner_loops import best_program
 
 PROCESSORS = ("cortex-m0plus", "cortex-m4")
 """Those of QEMU; the other one is simavr's."""
+
+STREAMED = 10
+"""Test samples that make one stream."""
 
 
 def main() -> None:
@@ -34,21 +40,29 @@ def main() -> None:
     bundle = problem.bundle
     tested = bundle.test or bundle.train
     assert tested is not None
-    source = emit_c(batch, bundle.parameters, in_steps=True, shape=SHAPES[given.shape])
-    face = source.interface
-    rows = quantise(tested.features, face.input_bits, face.input_scale)
+    hop = problem.options.hop
+    source = emit_c(batch, bundle.parameters, in_steps=True, hop=hop, shape=SHAPES[given.shape])
+    face, features = source.interface, tested.features
+    width = face.features // face.frames
+    stream = features[:STREAMED].reshape(-1, width) if hop else features.reshape(-1, width)
     artefact = of_emitted(source)
-    frames = rows.reshape(-1, artefact.features).astype(artefact.input_type)
+    frames = quantise(stream, face.input_bits, face.input_scale).astype(artefact.input_type)
     target = CortexTarget(given.processor) if given.processor in PROCESSORS else AvrTarget(given.processor)
     sizes, run = target.run(artefact, frames)
-    outputs = run.outputs[:, 0].reshape(len(rows), face.frames)
-    expected = Simulator(batch.program, bundle.parameters, tested.features).run(batch)[0][:, 0]
-    equal = int(((outputs[:, -1] == expected) & (outputs[:, :-1] == -1).all(axis=1)).sum())
-    cycles = run.cycles.reshape(len(rows), face.frames)
-    print(f"{equal} of {len(rows)} samples equal after the last frame, and none said before it")
+    ends = np.arange(face.frames - 1, len(stream), hop or face.frames)
+    windows = np.stack([stream[end + 1 - face.frames : end + 1].reshape(-1) for end in ends])
+    expected = Simulator(batch.program, bundle.parameters, windows).run(batch)[0][:, 0]
+    outputs, silent = run.outputs[:, 0], np.setdiff1d(np.arange(len(stream)), ends)
+    assert (outputs[silent] == -1).all(), "a result where no window ends"
     print(
-        f"cycles: {cycles[:, :-1].mean():.0f} a step, {cycles[:, -1].mean():.0f} the last one, {cycles.max()} at most"
+        f"{int((outputs[ends] == expected).sum())} of {len(ends)} windows equal, and nothing is said between their ends"
     )
+    cycles = run.cycles
+    print(
+        f"cycles: {cycles[silent].mean():.0f} a step, {cycles[ends].mean():.0f} one that ends a window, {cycles.max()} at most"
+    )
+    if hop:
+        print(f"cycles: {cycles[ends[0] + 1 :].sum() / (len(ends) - 1):.0f} a further window of {hop} new frames")
     ram = sizes.static_ram_bytes - sizes.input_bytes
     print(f"linked: {sizes.flash_bytes} bytes of flash, {ram} of static RAM, {run.peak_stack_bytes} of stack at most")
 

@@ -35,6 +35,8 @@ def tune(storage: Path, *arguments: str) -> int:
         ("c", ["Makefile", "main.c", "model.c"]),
         ("arduino", ["out.ino", "samples.h", "model.c"]),
         ("platformio", ["platformio.ini", "src/main.cpp", "lib/model/model.c"]),
+        ("zephyr", ["CMakeLists.txt", "prj.conf", "src/main.c", "src/model.c"]),
+        ("cmsis-pack", ["kilotune.model.pdsc", "model/model.c"]),
         ("cortex-m0plus", ["Makefile", "startup.c", "link.ld"]),
         ("cortex-m4", ["Makefile", "startup.c", "link.ld"]),
     ],

@@ -120,16 +120,17 @@ def check_program(export: Export, recording: Recording) -> str:
 def _steps(source: CSource) -> str:
     """C that calls the program with every frame of sample i, and counts the result that the last one brings."""
     face = source.interface
+    begin = f"        {source.function}_reset();\n" if face.hop else ""
     frame = f"inputs + i * {face.features} + t * {face.features // face.frames}"
     frames = "        for (int t = 0; t < MODEL_FRAMES; t++)"
     if face.kind is ir.ResultKind.REAL:
         return (
-            f"        {face.result_type} result[{face.results}];\n        int done = 0;\n"
+            f"{begin}        {face.result_type} result[{face.results}];\n        int done = 0;\n"
             f"{frames} done += {source.function}({frame}, result);\n"
             f"        equal += done == 1 && memcmp(result, outputs + i * {face.results}, sizeof result) == 0;\n"
         )
     return (
-        "        int label = -1, early = 0;\n"
+        f"{begin}        int label = -1, early = 0;\n"
         f"{frames} {{\n            early += label != -1;\n            label = {source.function}({frame});\n        }}\n"
         "        equal += !early && label == outputs[i];\n"
     )

@@ -12,7 +12,7 @@ from kilotune.codegen.emit.targets.target import ProjectTarget, make_runs
 
 def files(export: Export) -> dict[str, str]:
     """Text by path in a folder of C sources; ValueError as `in_parts`."""
-    return plain.files(in_parts(export, in_steps=True))
+    return plain.files(in_parts(export, in_steps=True, overlapping=True))
 
 
 def sketch_files(export: Export) -> dict[str, str]:

@@ -10,9 +10,10 @@ from kilotune.codegen.emit.targets.recording import Export
 from kilotune.codegen.emit.targets.target import ProjectTarget, make_runs
 
 
-def in_parts(export: Export, in_steps: bool) -> Export:
+def in_parts(export: Export, in_steps: bool, *, overlapping: bool = False) -> Export:
     """The export with its program written anew, for input that arrives a frame at a time: the program asks for each frame, or
-    (`in_steps`) is called with each. ValueError, a sentence, for a program without input and for one that is no sequence of operations."""
+    (`in_steps`) is called with each, of samples that may be `overlapping`. ValueError, a sentence, for a program without input and for
+    one that is no sequence of operations."""
     given = export.source
     if given.candidate is None:
         raise ValueError("Programs of floats and of decision trees are not exported in frames.")
@@ -22,11 +23,13 @@ def in_parts(export: Export, in_steps: bool) -> Export:
         given.offsets,
         in_frames=not in_steps,
         in_steps=in_steps,
+        hop=given.candidate.hop if overlapping else 0,
         shape=given.candidate.shape,
         name=given.name,
         function=given.function,
         scaling=given.interface.scaling,
         class_names=given.interface.class_names,
+        result_grid=given.interface.result_grid,
     )
     return dataclasses.replace(export, source=source)
 

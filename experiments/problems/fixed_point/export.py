@@ -82,7 +82,7 @@ def emit_program(
     problem: TunedModel, batch: FixedBatch, shape: str | None = None, *, in_steps: bool = False
 ) -> CSource:
     """The C of a lowered candidate, its temporaries where the search placed them; its inner loops as asked for, or in that shape;
-    `in_steps`: called with a frame of its input at a time."""
+    `in_steps`: called with a frame of its input at a time, one sample after the other."""
     footprint = problem.space.evaluator.footprint
     placement = footprint.placed(batch.bits[0].astype(np.int64)).offsets
     return emit_c(
@@ -91,6 +91,7 @@ def emit_program(
         placement,
         in_place=footprint.in_place,
         in_steps=in_steps,
+        hop=0 if in_steps else problem.options.hop,
         shape=SHAPES[shape or problem.options.shape_name],
         scaling=problem.bundle.scaling,
         class_names=problem.bundle.class_names,

@@ -146,8 +146,15 @@ FAMILY = SpaceFamily(
         click.Option(
             ["--streaming/--no-streaming"],
             default=None,
-            help="Whether the program is called with a frame of its input at a time: RAM holds one frame and the state (models that are a"
-            " loop over frames, as recurrent networks are)  [default: no]",
+            help="Whether the program is called with a frame of its input at a time: RAM holds one frame and the state of a recurrent"
+            " network, or of each layer of convolutions along time the columns that the next one's window reaches  [default: no]",
+        ),
+        click.Option(
+            ["--hop"],
+            type=click.IntRange(1),
+            metavar="FRAMES",
+            help="With --streaming: after how many further frames the exported program has the next result, of overlapping windows of"
+            " the input (convolutions without padding along time)  [default: windows do not overlap]",
         ),
         click.Option(
             ["--in-place/--no-in-place"],

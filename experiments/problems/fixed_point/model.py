@@ -47,7 +47,8 @@ class ModelOptions:
     layers are balanced first (`codegen.equalisation`); studies from before they were there
     have none of them. `seedot_drop` and `seedot_loss`: what --drop and --loss say to seedot, which has no permitted loss of its own;
     None where they say nothing. `data` (an absolute path), `label` and `returns`: of a model of another tool, see `fixed_point.source`.
-    `metric`: what accuracy is counted in, of `ClassScore`. `streaming`: the program is called with a frame of its input at a time.
+    `metric`: what accuracy is counted in, of `ClassScore`. `streaming`: the program is called with a frame of its input at a time;
+    `hop`: and then goes on, with a result after so many further frames.
     `keep_quantisation`: of a quantised file the integers are kept (`codegen.ir.requantisation`)."""
 
     flash_limit_bytes: int | None = None
@@ -83,6 +84,7 @@ class ModelOptions:
     metric: str = ClassScore.ACCURACY.value
     streaming: bool = False
     keep_quantisation: bool = False
+    hop: int = 0
 
     @property
     def board(self) -> Device | None:

@@ -12,7 +12,6 @@ from typing import Any
 
 from kilotune.codegen.bundle import Bundle
 from kilotune.codegen.dataset import Dataset
-from kilotune.codegen.emit.streaming import streamed
 from kilotune.codegen.equalisation import equalised
 from kilotune.codegen.fixed.arithmetic import Accumulator, Rounding
 from kilotune.codegen.language.parser import LIBRARIES
@@ -27,6 +26,7 @@ from kilotune.experiments.problems.device_check import DeviceCheck
 from kilotune.experiments.problems.family import CommandOptions
 from kilotune.experiments.problems.fixed_point.device_runs import check_program, measure_float
 from kilotune.experiments.problems.fixed_point.export import check_export, export_program
+from kilotune.experiments.problems.fixed_point.frames import in_frames
 from kilotune.experiments.problems.fixed_point.holding_out import hold_out
 from kilotune.experiments.problems.fixed_point.model import (
     ACCUMULATORS,
@@ -66,7 +66,7 @@ OF_FORMATS = MappingProxyType(
             name: f"--{name}"
             for name in ("narrow", "truer", "finer", "codebook", "offsets", "wide", "equalise", "fitted", "front")
         },
-        **{"rounding": "--rounding", "accumulator_bits": "--accumulator-bits", "streaming": "--streaming"},
+        **{"rounding": "--rounding", "accumulator_bits": "--accumulator-bits"},
     }
 )
 """Options that mean nothing where formats are those of a file, by their names in a command."""
@@ -214,6 +214,8 @@ def read_options(space: str, asked: CommandOptions) -> dict[str, Any]:
     )
     if options.keep_quantisation:
         _check_kept(space, asked.given)
+    if options.hop and not options.streaming:
+        raise ValueError(f"--hop {options.hop}: expected --streaming, to which it belongs.")
     if options.rounding == ANY_ROUNDING and space != "shiftry":
         raise ValueError(f"--rounding any: expected the space shiftry, whose searches decide it, found {space}.")
     if front:  # refused here, not when the model has been loaded
@@ -264,7 +266,7 @@ def build_problem(request: TuneRequest) -> ModelProblem:
         keep_quantisation=options.keep_quantisation,
     )
     if options.streaming:
-        streamed(bundle.program, pushed=True)  # refused here, before the float program has run on the samples
+        bundle = in_frames(bundle, options.hop)
     channels = None
     if options.equalise:
         balanced = equalised(bundle.program, bundle.parameters)

@@ -7,6 +7,7 @@ import shutil
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
@@ -197,6 +198,9 @@ def recorded_frames() -> tuple[CSource, Recording]:
     return candidate.source, Recording(inputs, candidate.expected.copy())
 
 
+HOST = ("cc", "-std=c99", "-Wall", "-Wextra", "-Werror")
+
+
 def test_a_folder_that_is_no_sketch_name_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="no name for a sketch"):
         write_project(tmp_path / "my model", *recorded(ir.ResultKind.CLASS), {}, "arduino")
@@ -221,6 +225,42 @@ def test_platformio_reads_its_configuration(tmp_path: Path) -> None:
     write_project(tmp_path / "out", *recorded(ir.ResultKind.CLASS), {}, "platformio")
     said = run(["pio", "project", "config", "--lint"], tmp_path / "out")
     assert "error" not in said.lower()
+
+
+def test_zephyr_application_has_what_west_reads(tmp_path: Path) -> None:
+    """Its main is C for any host, so the recorded samples run here too."""
+    out = tmp_path / "out"
+    write_project(out, *recorded(ir.ResultKind.CLASS), {}, "zephyr", "O2")
+    cmake = (out / "CMakeLists.txt").read_text()
+    assert "find_package(Zephyr REQUIRED" in cmake
+    assert "target_sources(app PRIVATE src/main.c src/model.c)" in cmake
+    assert 'COMPILE_OPTIONS "-O2;-fwrapv"' in cmake
+    assert "CONFIG_MAIN_STACK_SIZE=4096" in (out / "prj.conf").read_text()
+    assert "20 of 20 outputs equal" in (out / "sample.yaml").read_text()
+    run([*HOST, "-o", "check", "src/main.c", "src/model.c"], out)
+    assert "20 of 20 outputs equal" in run(["./check"], out)
+
+
+def test_pack_describes_files_that_are_there(tmp_path: Path) -> None:
+    out = tmp_path / "2nd out"
+    write_project(out, *recorded(ir.ResultKind.REAL), {}, "cmsis-pack")
+    package = ElementTree.parse(out / "kilotune.model.pdsc").getroot()
+    assert [child.tag for child in package] == [
+        "vendor",
+        "name",
+        "description",
+        "url",
+        "releases",
+        "keywords",
+        "components",
+    ]
+    (component,) = package.iter("component")
+    assert (component.get("Cclass"), component.get("Cgroup")) == ("Machine Learning", "2nd_out")
+    files = {entry.get("name"): entry.get("category") for entry in component.iter("file")}
+    assert files == {"model/model.h": "header", "model/model.c": "source", "check/main.c": "source", "README.md": "doc"}
+    assert all((out / name).is_file() for name in files if name)
+    run([*HOST, "-Imodel", "-o", "check.out", "check/main.c", "model/model.c"], out)
+    assert "20 of 20 outputs equal" in run(["./check.out"], out)
 
 
 @needs_arm

@@ -31,12 +31,15 @@ SETTINGS: dict[type[ir.Operation], dict[str, object]] = {
 
 
 def operators() -> tuple[type[ir.Operation], ...]:
-    """Every class of the closed union; the families in it stand for their members."""
+    """Every class of the closed union whose formats are to be decided; the families in it stand for their members."""
+    families = {
+        ir.Pointwise: ir.POINTWISE,
+        ir.TableFunction: tuple(ir.TableFunction.__subclasses__()),
+        ir.QuantisedElements: (),
+    }
     found: list[type[ir.Operation]] = []
     for kind in typing.get_args(ir.Operation):
-        found += {ir.Pointwise: ir.POINTWISE, ir.TableFunction: tuple(ir.TableFunction.__subclasses__())}.get(
-            kind, (kind,)
-        )
+        found += families.get(kind, (kind,))
     return tuple(found)
 
 

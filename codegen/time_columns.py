@@ -1,0 +1,186 @@
+"""How the values of a model lie along time, and what a layer needs of the one before it while the model walks along its input.
+
+The columns of a layer come in rounds `first + every * j`: a window that spans n columns of the layer before, `before` of them padding,
+waits for n - 1 - before of them, and a stride multiplies `every`. Padding behind the end are columns that nobody computes, in
+rounds without a frame.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from kilotune.codegen import ir
+
+
+@dataclass(frozen=True)
+class TimeColumns:
+    """How a variable lies along time: element numbers of neighbouring columns are `stride` apart, and there are `count`; column j comes in
+    round `first + every * j`. `size`: elements of a column, `outer` stretches of `stride` of them."""
+
+    stride: int
+    count: int
+    size: int
+    first: int = 0
+    every: int = 1
+
+    @property
+    def outer(self) -> int:
+        """Stretches that a column consists of."""
+        return self.size // self.stride
+
+    def axis(self, view: ir.View) -> int | None:
+        """The axis of a view of all elements that is time; None where none is."""
+        for axis, (extent, stride) in enumerate(zip(view.shape, view.strides, strict=True)):
+            if extent == self.count and stride == self.stride and extent > 1:
+                return axis
+        return None
+
+    def inside(self, stride: int) -> int:
+        """What a step along another axis is inside a column. ValueError for one that is none."""
+        if stride < self.stride:
+            return stride
+        if stride % (self.stride * self.count):
+            raise ValueError("lies across time")
+        return stride // self.count
+
+
+@dataclass
+class KeptColumns:
+    """What is kept of a variable: the last `length` columns. `zeros`: columns of padding that are pushed behind the last one; `padding`:
+    what padding is, where any is read; `whole`: whether something behind the loop reads all columns."""
+
+    length: int = 1
+    zeros: int = 0
+    padding: float | None = None
+    whole: bool = False
+
+
+@dataclass(frozen=True)
+class WalkedOperation:
+    """A variable that an operation computes column by column."""
+
+    name: str
+    operation: ir.Operation
+    columns: TimeColumns
+
+
+@dataclass
+class TimeWalk:
+    """Which operations compute their results column by column, and which come behind the loop. ValueError, a sentence, for a model that
+    does not walk along that axis of its input."""
+
+    program: ir.Program
+    given: ir.Variable
+    input_columns: TimeColumns
+    columns: dict[str, TimeColumns] = field(default_factory=dict)
+    buffers: dict[str, KeptColumns] = field(default_factory=dict)
+    computed: list[WalkedOperation] = field(default_factory=list)
+    behind: list[ir.Statement] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.columns[self.given.name] = self.input_columns
+        self.buffers[self.given.name] = KeptColumns()
+        written = [o.out.variable for o in ir.operations(self.program.body)]
+        for statement in self.program.body:
+            self._take(statement, written)
+        if not self.computed:
+            raise ValueError(
+                f"{self.given.location}: no layer of the model walks along time, so it cannot take its input frame by frame"
+            )
+        for operation in (o for statement in self.behind for o in ir.operations((statement,))):
+            for item in operation.operands:
+                if isinstance(item, ir.View):
+                    self._collect(item, operation.location)
+        self._collect(self.program.result, self.given.location)
+
+    # What is computed column by column
+
+    def _take(self, statement: ir.Statement, written: Sequence[str]) -> None:
+        if isinstance(statement, ir.Loop | ir.Periodic) or not self._walks(statement):
+            self.behind.append(statement)
+            return
+        out = statement.out
+        if written.count(out.variable) > 1 or out.size != self.program.variable(out.variable).size:
+            raise ValueError(
+                f"{statement.location}: {out.variable} is written in parts, so its columns along time are not known"
+            )
+        self.columns[out.variable] = self._columns_of(statement)
+        self.buffers[out.variable] = KeptColumns()
+        self.computed.append(WalkedOperation(out.variable, statement, self.columns[out.variable]))
+
+    def _walks(self, operation: ir.Operation) -> bool:
+        """Whether it computes its result column by column; all that hangs on what does not comes behind the loop."""
+        views = [v for v in operation.operands if isinstance(v, ir.View) and v.variable in self.columns]
+        late = {o.out.variable for s in self.behind for o in ir.operations((s,))}
+        if not views or any(isinstance(v, ir.View) and v.variable in late for v in operation.operands):
+            return False
+        axes = [self.columns[view.variable].axis(view) for view in views]
+        if isinstance(operation, ir.Windowed):
+            return axes[0] in (1, 2) and len(views) == 1 and operation.out.shape[axes[0] or 0] > 1
+        elementwise = isinstance(operation, ir.Elementwise) and not isinstance(operation, ir.Select | ir.Sign)
+        return elementwise and None not in axes and len(set(axes)) == 1
+
+    def _columns_of(self, operation: ir.Operation) -> TimeColumns:
+        """Those of its result; what it needs of its operands is noted."""
+        views = [v for v in operation.operands if isinstance(v, ir.View) and v.variable in self.columns]
+        read = [self.columns[view.variable] for view in views]
+        axis = read[0].axis(views[0])
+        assert axis is not None
+        out = operation.out
+        count, stride = out.shape[axis], out.strides[axis]
+        if isinstance(operation, ir.Windowed):
+            span, before, behind = self.window(operation, axis)
+            needed = (count - 1) * operation.stride[axis - 1] - before + span - read[0].count
+            buffer = self.buffers[views[0].variable]
+            buffer.length = max(buffer.length, span)
+            buffer.zeros = max(buffer.zeros, min(needed, behind), 0)
+            if before or needed > 0:
+                self._pad(buffer, operation)
+            first = read[0].first + (span - 1 - before) * read[0].every
+            return TimeColumns(stride, count, out.size // count, first, read[0].every * operation.stride[axis - 1])
+        first, every = max(one.first for one in read), read[0].every
+        for view, one in zip(views, read, strict=True):
+            lag = first - one.first
+            if one.every != every or lag % every or one.count != count:
+                raise ValueError(
+                    f"{operation.location}: {view.variable} moves along time at another pace than what it meets"
+                )
+            buffer = self.buffers[view.variable]
+            buffer.length = max(buffer.length, lag // every + 1)
+        self._check_alike(operation, axis)
+        return TimeColumns(stride, count, out.size // count, first, every)
+
+    def window(self, operation: ir.Windowed, axis: int) -> tuple[int, int, int]:
+        """TimeColumns under the window, and of padding before the first column and behind the last."""
+        span = (operation.kernel[axis - 1] - 1) * operation.dilation[axis - 1] + 1
+        before, behind = operation.padding[2 * (axis - 1) : 2 * axis]
+        if before >= span:
+            raise ValueError(f"{operation.location}: a window of {span} frames lies on padding alone")
+        return span, before, behind
+
+    def _pad(self, buffer: KeptColumns, operation: ir.Windowed) -> None:
+        if isinstance(operation, ir.MaxPool):
+            raise ValueError(
+                f"{operation.location}: a pool with padding along time cannot take its input frame by frame"
+            )
+        value = float(operation.outside)
+        if buffer.padding not in (None, value):
+            raise ValueError(f"{operation.location}: what it reads is padded with several numbers")
+        buffer.padding = value
+
+    def _check_alike(self, operation: ir.Operation, axis: int) -> None:
+        for item in operation.operands:
+            if isinstance(item, ir.View) and item.variable not in self.columns and item.size > 1 and item.strides[axis]:
+                raise ValueError(f"{operation.location}: {item.variable} has other numbers for each frame")
+
+    def _collect(self, view: ir.View, location: ir.Location) -> None:
+        """Note that all columns of a variable are read behind the loop, if it has any."""
+        columns = self.columns.get(view.variable)
+        if columns is None:
+            return
+        if columns.outer > 1:
+            raise ValueError(
+                f"{location}: {view.variable} is read as a whole, and its frames do not lie one after the other"
+            )
+        self.buffers[view.variable].whole = True

@@ -1,0 +1,67 @@
+"""--streaming: a model whose program is called with a frame of its input at a time, and samples in the order of frames."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+
+from kilotune.codegen import ir
+from kilotune.codegen.bundle import Bundle
+from kilotune.codegen.dataset import Dataset
+from kilotune.codegen.emit.streaming import streamed
+from kilotune.codegen.feature_scaling import FeatureScaling
+from kilotune.codegen.time_steps import FramedProgram, over_frames
+
+
+def in_frames(bundle: Bundle, hop: int) -> Bundle:
+    """The model as a loop over frames of its input: as it is where it is one, as a recurrent network, else with its layers walking along
+    time. `hop`: after how many further frames the next window ends, 0 where windows do not overlap.
+
+    ValueError, a sentence, for a model that is neither, and for a hop that it cannot have.
+    """
+    try:
+        streamed(bundle.program, pushed=True)
+    except ValueError:
+        if not any(isinstance(operation, ir.Windowed) for operation in ir.operations(bundle.program.body)):
+            raise
+        framed = over_frames(bundle.program, overlapping=hop > 0)
+        _check_hop(framed, hop)
+        return _reordered(bundle, framed)
+    if hop:
+        raise ValueError(
+            "--hop: expected a model of convolutions along time, found a loop, whose state would have to go back."
+        )
+    return bundle
+
+
+def _check_hop(framed: FramedProgram, hop: int) -> None:
+    if not hop:
+        return
+    if not framed.hop:
+        expected = "a model without padding along time"
+        raise ValueError(f"--hop {hop}: expected {expected}, found one whose windows have ends of their own.")
+    frames = streamed(framed.program, pushed=True)[1].frames
+    if hop % framed.hop or hop > frames:
+        expected = (
+            f"a multiple of {framed.hop} frames (the strides of its layers)"
+            if framed.hop > 1
+            else "a whole number of frames"
+        )
+        raise ValueError(f"--hop: expected {expected}, at most {frames}, found {hop}.")
+
+
+def _reordered(bundle: Bundle, framed: FramedProgram) -> Bundle:
+    """The bundle with that program, and features in the order of its frames."""
+    order = np.asarray(framed.order)
+    parts = [
+        None if part is None else Dataset(np.ascontiguousarray(part.features[:, order]), part.targets)
+        for part in (bundle.train, bundle.test)
+    ]
+    scaling = bundle.scaling
+    if isinstance(scaling, FeatureScaling):
+        scaling = FeatureScaling(
+            tuple(scaling.exponents[place] for place in framed.order),
+            tuple(scaling.offsets[place] for place in framed.order),
+        )
+    return dataclasses.replace(bundle, program=framed.program, train=parts[0], test=parts[1], scaling=scaling)

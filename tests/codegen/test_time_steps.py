@@ -1,0 +1,159 @@
+"""Models whose layers walk along time, as loops over frames: the same numbers, and no column twice."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kilotune.codegen import ir
+from kilotune.codegen.emit.streaming import streamed
+from kilotune.codegen.fixed.shiftry import ShiftryLowering
+from kilotune.codegen.float_evaluator import run_float
+from kilotune.codegen.time_steps import FramedProgram, over_frames
+from kilotune.evaluators.fixed_point.reference import run_reference
+from kilotune.evaluators.fixed_point.simulator import Backend, Simulator
+from tests.codegen.walking_programs import HERE, WalkingPrograms
+
+
+def drawn(seed: int, padded: bool = True) -> tuple[ir.Program, dict[str, np.ndarray], np.ndarray]:
+    random = np.random.default_rng(seed)
+    return WalkingPrograms(random, padded).program(int(random.integers(1, 6)))
+
+
+def framed(program: ir.Program) -> FramedProgram | None:
+    """None where no layer walks."""
+    try:
+        return over_frames(program)
+    except ValueError as error:
+        if "no layer of the model walks along time" not in str(error):
+            raise
+        return None
+
+
+@given(st.integers(0, 1 << 32))
+def test_a_loop_over_frames_computes_the_same(seed: int) -> None:
+    program, parameters, features = drawn(seed)
+    made = framed(program)
+    if made is None:
+        return
+    assert sorted(made.order) == list(range(features.shape[1]))
+    expected = run_float(program, parameters, features).outputs
+    found = run_float(made.program, parameters, features[:, list(made.order)]).outputs
+    np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-12)
+    _, stream = streamed(made.program, pushed=True)
+    given_input = program.input
+    assert given_input is not None
+    assert stream.frames == given_input.shape[1]
+    assert made.hop == 0 or all(made.hop % s.every == 0 for s in periodic(made.program))
+    overlapping = over_frames(program, overlapping=True)
+    again = run_float(overlapping.program, parameters, features[:, list(made.order)]).outputs
+    np.testing.assert_array_equal(again, found)
+
+
+def periodic(program: ir.Program) -> list[ir.Periodic]:
+    loop = next(s for s in program.body if isinstance(s, ir.Loop))
+    return [s for s in loop.body if isinstance(s, ir.Periodic)]
+
+
+@given(st.integers(0, 1 << 32))
+def test_no_column_is_computed_twice(seed: int) -> None:
+    """What is computed in the loop is computed as often as the whole image has elements, and moved ones are copies."""
+    program, _, _ = drawn(seed)
+    made = framed(program)
+    if made is None:
+        return
+    elements = {o.out.variable: o.out.size for o in ir.operations(program.body)}
+    for operation, times in ir.executions(made.program.body):
+        if not isinstance(operation, ir.Copy | ir.Fill):
+            assert operation.out.size * times == elements[operation.out.variable]
+
+
+@given(st.integers(0, 1 << 32))
+def test_both_executions_of_fixed_point_agree(seed: int) -> None:
+    program, parameters, features = drawn(seed)
+    made = framed(program)
+    if made is None:
+        return
+    random, frames = np.random.default_rng(seed), features[:, list(made.order)]
+    shape = (2, len(made.program.variables))
+    batch = ShiftryLowering(made.program, {}).lower(random.choice([8, 16], shape), random.integers(2, 8, shape))
+    simulator = Simulator(made.program, parameters, frames, Backend.NATIVE)
+    np.testing.assert_array_equal(simulator.run(batch), run_reference(batch, parameters, frames))
+
+
+X = ir.Variable("X", (1, 8, 1, 2), ir.Role.INPUT, HERE)
+W = ir.Variable("W", (1, 3, 1, 2, 2), ir.Role.PARAMETER, HERE)
+
+
+def convolved(
+    *after: ir.Operation, padding: tuple[int, int, int, int] = (0, 0, 0, 0), more: tuple[ir.Variable, ...] = ()
+) -> ir.Program:
+    length = 6 + padding[0] + padding[1]
+    made = ir.Variable("t", (1, length, 1, 2), ir.Role.TEMPORARY, HERE)
+    body = (ir.Conv2D(ir.whole(made), HERE, ir.whole(X), ir.whole(W), padding=padding), *after)
+    return ir.Program("walk", (X, W, made, *more), body, body[-1].out, ir.ResultKind.REAL)
+
+
+def test_what_is_kept_and_when_it_is_computed() -> None:
+    """Three frames of two features under a window with one of padding on either side: eight columns, from the second frame on, the last in
+    a round without a frame."""
+    made = over_frames(convolved(padding=(1, 1, 0, 0)))
+    (loop,) = (s for s in made.program.body if isinstance(s, ir.Loop))
+    assert loop.count == 9
+    assert [(s.first, s.every, s.count) for s in periodic(made.program)] == [(0, 1, 8), (8, 1, 1), (1, 1, 8)]
+    assert made.program.variable("X_kept").shape == (3, 2)
+    assert made.hop == 0
+    assert over_frames(convolved()).hop == 1
+
+
+def temporary(name: str, *shape: int) -> ir.Variable:
+    return ir.Variable(name, shape, ir.Role.TEMPORARY, HERE)
+
+
+def test_a_pool_with_padding_along_time_is_refused() -> None:
+    pooled = temporary("p", 1, 4, 1, 2)
+    pool = ir.MaxPool(ir.whole(pooled), HERE, ir.View("t", (1, 6, 1, 2), (12, 2, 2, 1)), (2, 1), (2, 1), (1, 1, 0, 0))
+    with pytest.raises(
+        ValueError, match=r"^walk\.sd:1:1: a pool with padding along time cannot take its input frame by frame$"
+    ):
+        over_frames(convolved(pool, more=(pooled,)))
+
+
+def test_numbers_for_each_frame_are_refused() -> None:
+    """As embeddings of positions are."""
+    places, added = ir.Variable("E", (6, 2), ir.Role.PARAMETER, HERE), temporary("a", 1, 6, 1, 2)
+    view = ir.View("t", (1, 6, 1, 2), (12, 2, 2, 1))
+    add = ir.Add(ir.whole(added), HERE, view, ir.View("E", (1, 6, 1, 2), (12, 2, 2, 1)))
+    with pytest.raises(ValueError, match="E has other numbers for each frame"):
+        over_frames(convolved(add, more=(places, added)))
+
+
+def test_a_model_without_layers_along_time_is_refused() -> None:
+    row, out = ir.View("X", (1, 16), (16, 1)), temporary("o", 1, 2)
+    weights = ir.Variable("M", (16, 2), ir.Role.PARAMETER, HERE)
+    body = (ir.MatMul(ir.whole(out), HERE, row, ir.whole(weights)),)
+    program = ir.Program("dense", (X, weights, out), body, ir.whole(out), ir.ResultKind.REAL)
+    with pytest.raises(ValueError, match="no layer of the model walks along time"):
+        over_frames(program)
+    with pytest.raises(ValueError, match="takes no input"):
+        over_frames(dataclasses.replace(program, variables=(weights, out)))
+
+
+def test_an_average_over_everything_has_its_own_frames_behind_the_loop() -> None:
+    mean, ones = temporary("m", 2, 1, 1, 1), ir.Variable("O", (1, 6, 1, 1, 1), ir.Role.PARAMETER, HERE)
+    channels = ir.View("t", (2, 6, 1, 1), (1, 2, 2, 12))
+    body = ir.Conv2D(ir.whole(mean), HERE, channels, ir.whole(ones))
+    program = convolved(body, more=(mean, ones))
+    made = over_frames(program)
+    assert made.program.variable("t").shape == (6, 2)
+    assert isinstance(made.program.body[-1], ir.Conv2D)
+    random = np.random.default_rng(1)
+    parameters = {"W": random.normal(0, 1, W.shape), "O": np.full(ones.shape, 1 / 6)}
+    features = random.normal(0, 1, (4, 16))
+    np.testing.assert_allclose(
+        run_float(made.program, parameters, features).outputs, run_float(program, parameters, features).outputs
+    )

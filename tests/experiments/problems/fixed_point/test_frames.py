@@ -1,0 +1,103 @@
+"""--streaming and --hop at the command line: convolutions along time, taken frame by frame."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.codegen.trained.onnx_files import Case, reference
+from tests.commands import tune
+
+CHANNELS, TIMES = 3, 16
+
+
+def write_model(folder: Path) -> Path:
+    """A 1-D CNN of two layers, channels before time as torch has them, and random samples labelled by the model itself."""
+    random = np.random.default_rng(6)
+    constants = {
+        "f": random.normal(0, 0.5, (6, CHANNELS, 3)).astype(np.float32),
+        "b": random.normal(0, 0.2, 6).astype(np.float32),
+        "g": random.normal(0, 0.4, (5, 6, 3)).astype(np.float32),
+        "w": random.normal(0, 0.3, (25, 4)).astype(np.float32),
+        "d": random.normal(0, 0.1, 4).astype(np.float32),
+    }
+    nodes = [
+        ("Conv", ["x", "f", "b"], ["c"], {"kernel_shape": [3]}),
+        ("Relu", ["c"], ["r"], {}),
+        ("MaxPool", ["r"], ["p"], {"kernel_shape": [2], "strides": [2]}),
+        ("Conv", ["p", "g"], ["e"], {"kernel_shape": [3]}),
+        ("Relu", ["e"], ["q"], {}),
+        ("Flatten", ["q"], ["h"], {}),
+        ("Gemm", ["h", "w", "d"], ["s"], {}),
+        ("Softmax", ["s"], ["y"], {"axis": 1}),
+    ]
+    path = Case("waves", ("n", CHANNELS, TIMES), nodes, constants).write(folder)
+    samples = random.normal(0, 1, (90, CHANNELS, TIMES)).astype(np.float32)
+    classes = reference(path, samples).argmax(axis=1)
+    np.savez(folder / "data.npz", X=samples[:60], y=classes[:60], Xt=samples[60:], yt=classes[60:])
+    return path
+
+
+def run(folder: Path, *arguments: str) -> tuple[int, str]:
+    done = tune(folder, {"KILOTUNE_STORAGE": str(folder / "studies.db"), "PATH": "/usr/bin:/bin"}, *arguments)
+    return done.returncode, " ".join(done.stderr.split())
+
+
+IMPORTED = ("--space", "shiftry", "--input", "waves.onnx", "--data", "data.npz", "--streaming")
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("make") is None, reason="needs make and a C compiler")
+def test_channels_of_a_moment_are_a_frame_and_the_program_holds_windows_only(tmp_path: Path) -> None:
+    write_model(tmp_path)
+    status, error = run(
+        tmp_path, *IMPORTED, "--hop", "2", "--budget", "30trials", "--json", "s.json", "--output", "made"
+    )
+    assert status == 0, error
+    found = json.loads((tmp_path / "s.json").read_text())
+    assert found["float"]["test"]["accuracy_percent"] == 100
+    header = (tmp_path / "made" / "model.h").read_text()
+    assert f"call it with {CHANNELS} features, MODEL_FRAMES times" in header
+    assert f"#define MODEL_FRAMES {TIMES}\n#define MODEL_HOP 2\n" in header
+    done = subprocess.run(["make", "-s", "-C", tmp_path / "made", "check"], capture_output=True, text=True, check=False)
+    assert "30 of 30 outputs equal" in done.stdout, done.stderr
+    first = re.search(r"inputs\[\d+\][^{]*\{\s*([^}]*)\}", (tmp_path / "made" / "main.c").read_text())
+    assert first is not None
+    recorded = np.array([int(text) for text in first[1].split(",")]).reshape(30, TIMES, CHANNELS)
+    given = np.load(tmp_path / "data.npz")["Xt"].transpose(0, 2, 1)
+    assert np.corrcoef(recorded.reshape(-1), given.reshape(-1))[0, 1] > 0.99
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        (("--hop", "3"), "--hop: expected a multiple of 2 frames (the strides of its layers), at most 16, found 3."),
+        (("--hop", "18"), "at most 16, found 18."),
+        (("--no-streaming", "--hop", "2"), "--hop 2: expected --streaming, to which it belongs."),
+    ],
+)
+def test_hops_that_cannot_be_are_refused(asked: tuple[str, ...], said: str, tmp_path: Path) -> None:
+    write_model(tmp_path)
+    status, error = run(tmp_path, *IMPORTED, *asked)
+    assert status == 4
+    assert said in error
+
+
+@pytest.mark.parametrize(
+    ("model", "asked", "said"),
+    [
+        ("cnn-exercises", ("--hop", "4"), "expected a model without padding along time"),
+        ("gru16-digits", ("--hop", "1"), "expected a model of convolutions along time, found a loop"),
+        ("mlp-digits", (), "is no loop over frames of its input: MatMul reads the input outside any loop"),
+    ],
+)
+def test_other_models_are_refused(model: str, asked: tuple[str, ...], said: str, tmp_path: Path) -> None:
+    status, error = run(tmp_path, "--space", "shiftry", "--input", model, "--streaming", *asked)
+    assert status == 4
+    assert said in error
