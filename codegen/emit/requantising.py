@@ -24,10 +24,11 @@ def completed(
     sums are with their biases."""
     match completion:
         case ir.Requantisation(biases=biases, factors=factors, zero=zero):
-            value = total.text if not any(biases) else f"{total.text} + {_entry(table, 32, biases, channel)}"
+            value = f"(int32_t){total.text}"  # or int, of 16 bits on AVR, is what the bias is added in
+            value += f" + {_entry(table, 32, biases, channel)}" if any(biases) else ""
             mantissas = tuple(factor.mantissa for factor in factors)
             shifts = tuple(factor.shift for factor in factors)
-            scaled = _scaled(operators, f"(int32_t)({value})", (table, mantissas, shifts, channel), most)
+            scaled = _scaled(operators, value, (table, mantissas, shifts, channel), most)
             return _held(operators, _moved(scaled, zero), completion.least, completion.most)
         case ir.Averaging(count=count):
             name = operators.require("kt_average", _AVERAGE)
@@ -104,7 +105,7 @@ def _held(operators: Operators, text: str, least: int, most: int) -> CExpression
 
 
 _NOTE = """\
-/* v * m / 2**(31 + n) for m from 2**30 to below 2**31: the upper half of 2 * v * m to the nearest, halves upward, then over 2**n to the
+/* v * m / 2**(31 + n) for 0 <= m < 2**31: the upper half of 2 * v * m to the nearest, halves upward, then over 2**n to the
  * nearest, halves away from zero */"""
 
 _BY_HALVES = """\

@@ -20,7 +20,7 @@ from kilotune.codegen.quantisation_grid import LEAST, MOST
 
 @dataclass(frozen=True)
 class FixedMultiplier:
-    """A positive factor as `mantissa * 2**(shift - 31)`, with a mantissa of 31 bits, or 0; `shift` from -31 to 30."""
+    """A factor that is not negative, as `mantissa * 2**(shift - 31)`, with a mantissa of at most 31 bits; `shift` from -31 to 30."""
 
     mantissa: int
     shift: int

@@ -23,6 +23,7 @@ from kilotune.codegen.trained.model import TrainedNode
 
 CONVOLUTION, MATRIX, SUM, PRODUCT = "quantised Conv", "quantised MatMul", "quantised Sum", "quantised Product"
 LARGEST, AVERAGE, PADDING, LOOKUP = "quantised MaxPool", "quantised AveragePool", "quantised Pad", "quantised Lookup"
+MEAN = "quantised Mean"
 """Kinds of nodes, which no file has under these names."""
 
 
@@ -131,6 +132,20 @@ def _average(builder: Builder, node: TrainedNode) -> None:
     builder.bind(node.output, out)
 
 
+def _mean(builder: Builder, node: TrainedNode) -> None:
+    """Every channel as an image of its own, under a filter of ones as large as it."""
+    image = builder.view(builder.tensor(node.inputs[0]))
+    kernel = image.shape[1], image.shape[2]
+    filters = builder.parameter("ones", np.ones((1, *kernel, 1, 1)))
+    out = builder.temporary((1, 1, 1, image.shape[3]), node.output)
+    channels, target = (permuted(view, (3, 1, 2, 0)) for view in (image, out))
+    builder.emit(ir.Conv2D(target, builder.location, channels, filters, completion=node.attributes["completion"]))
+    result = reshaped(out, node.attributes["shape"])
+    if result is None or image.shape[0] != 1:
+        raise ValueError(f"expected one image and the mean of each channel, found {node.attributes['shape']}")
+    builder.bind(node.output, result)
+
+
 def _pad(builder: Builder, node: TrainedNode) -> None:
     view, widths = builder.view(builder.tensor(node.inputs[0])), node.attributes["widths"]
     if len(widths) != len(view.shape) or min(map(min, widths)) < 0:
@@ -158,6 +173,7 @@ QUANTISED_CONVERTERS: Mapping[str, Callable[[Builder, TrainedNode], None]] = Map
         LARGEST: _largest,
         AVERAGE: _average,
         PADDING: _pad,
+        MEAN: _mean,
         LOOKUP: _lookup,
     }
 )

@@ -19,7 +19,17 @@ from kilotune.codegen.quantisation_grid import LEAST, MOST, QuantisationGrid
 from kilotune.codegen.tflite.model_file import TfliteModel, TfliteOperator
 from kilotune.codegen.trained.integer_functions import logistic_entries, rescaling_entries, tanh_entries
 from kilotune.codegen.trained.model import TrainedNode
-from kilotune.codegen.trained.quantised import AVERAGE, CONVOLUTION, LARGEST, LOOKUP, MATRIX, PADDING, PRODUCT, SUM
+from kilotune.codegen.trained.quantised import (
+    AVERAGE,
+    CONVOLUTION,
+    LARGEST,
+    LOOKUP,
+    MATRIX,
+    MEAN,
+    PADDING,
+    PRODUCT,
+    SUM,
+)
 from kilotune.codegen.trained.tflite_rearranging import REARRANGING
 from kilotune.codegen.trained.tflite_translation import Translation, Translator, option
 
@@ -173,6 +183,28 @@ def _pool(translation: Translation, operator: TfliteOperator) -> None:
     )
 
 
+def _mean(translation: Translation, operator: TfliteOperator) -> None:
+    """The average over height and width: one over their number is part of the multiplier, rounded down."""
+    given, made = (_grid(translation, number) for number in (operator.reads[0], operator.writes[0]))
+    shape = translation.shape(operator.reads[0])
+    axes = {axis % len(shape) for axis in translation.whole_numbers(operator.reads[1], "axes")}
+    if len(shape) != 4 or axes != {1, 2}:
+        raise ValueError(
+            f"expected the mean over height and width of an image, found axes {sorted(axes)} of {list(shape)}"
+        )
+    count, factor = shape[1] * shape[2], fixed_multiplier(given.step / made.step)
+    shift = min(count.bit_length() - 1, 31 + factor.shift)
+    scaled = ir.FixedMultiplier((factor.mantissa << shift) // count, factor.shift - shift)
+    translation.add(
+        operator,
+        MEAN,
+        [translation.name(operator.reads[0])],
+        translation.name(operator.writes[0]),
+        completion=ir.Requantisation((-given.zero * count,), (scaled,), made.zero),
+        shape=translation.shape(operator.writes[0]),
+    )
+
+
 def _pad(translation: Translation, operator: TfliteOperator) -> None:
     widths = translation.constant(operator.reads[1], "widths").astype(np.int64)
     if widths.ndim != 2 or widths.shape[1] != 2 or len(operator.reads) > 2:
@@ -272,6 +304,7 @@ QUANTISED: Mapping[str, Translator] = MappingProxyType(
     {
         **{kind: _same_grid(translator) for kind, translator in REARRANGING.items() if not kind.startswith("PAD")},
         "PAD": _pad,
+        "MEAN": _mean,
         "CONV_2D": _convolution,
         "DEPTHWISE_CONV_2D": _convolution,
         "FULLY_CONNECTED": _fully_connected,

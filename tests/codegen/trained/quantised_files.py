@@ -133,6 +133,8 @@ class RandomNetworks:
                 self._function,
             ]
             last = makers[self.random.integers(len(makers))](net, last)
+        if self.random.random() < 0.3:
+            last = self.mean(net, last)
         return net if self.random.random() < 0.5 and net.operators else self._connected(net, last)
 
     def _computed(self, shape: tuple[int, ...], scale: float, zero: int | None = None) -> QuantisedTensor:
@@ -268,6 +270,16 @@ class RandomNetworks:
             return net.operator(kind, (last,), self._computed(tensor.shape, self._nearly(wanted, given)))
         scale, zero = {"LOGISTIC": (1 / 256, -128), "TANH": (1 / 128, 0)}.get(kind, (given, zero))
         return net.operator(kind, (last,), self._computed(tensor.shape, scale, zero))
+
+    def mean(self, net: QuantisedNetwork, last: int) -> int:
+        """The average over height and width."""
+        given, kept = net.tensors[last], bool(self.random.random() < 0.5)
+        axes = net.tensor(QuantisedTensor((2,), "int32", np.array([1, 2] if self.random.random() < 0.5 else [-3, 2])))
+        shape = (1, 1, 1, given.shape[3]) if kept else (1, given.shape[3])
+        made = self._computed(
+            shape, self._nearly(given.scales[0] * float(self.random.uniform(0.2, 1.5)), given.scales[0])
+        )
+        return net.operator("MEAN", (last, axes), made, "ReducerOptions", KeepDims=kept)
 
     def _connected(self, net: QuantisedNetwork, last: int) -> QuantisedNetwork:
         given, outputs = net.tensors[last], int(self.random.integers(2, 6))
