@@ -37,6 +37,7 @@ FEATURES = {
     "dense.tflite": 6,
     "quantised.tflite": 6,
     "mean.tflite": 120,
+    "kept.tflite": 35,
     "unpack.tflite": 12,
     "pad.tflite": 6,
     "strided_slice.tflite": 8,
@@ -44,9 +45,13 @@ FEATURES = {
 """Elements of a sample, by the name of the network."""
 
 
-def _case(model: str, content: bytes, features: int, space: str = "shiftry") -> FuzzCase:
+KEPT = ("quantised.tflite", "kept.tflite")
+"""Files that are also read with their own integers."""
+
+
+def _case(model: str, content: bytes, features: int, space: str = "shiftry", options: tuple[str, ...] = ()) -> FuzzCase:
     samples = np.random.default_rng(1).normal(0, 1, (6, features)).astype(np.float32)
-    command = ("--space", space, "--input", model, "--data", DATA, *TUNE)
+    command = ("--space", space, "--input", model, "--data", DATA, *options, *TUNE)
     return FuzzCase("trained", command, {model: content, DATA: packed({"X": samples})})
 
 
@@ -54,7 +59,12 @@ def _corpus() -> tuple[FuzzCase, ...]:
     graphs = [_case(NETWORK, content, FEATURES[name]) for name, content in networks().items() if name in FEATURES]
     files = [_case(LITE, content, FEATURES[name]) for name, content in corpus_files("tflite").items()]
     more = [_case(NETWORK, content, features) for content, features in trained_networks().values()]
-    return (*graphs, *more, _case(NETWORK, small_trees(), FEW_FEATURES, "forest"), *files)
+    lite = corpus_files("tflite")
+    kept = [_case(LITE, lite[name], FEATURES[name], options=("--keep-quantisation",)) for name in KEPT]
+    framed = [
+        _case(LITE, lite[name], FEATURES[name], options=("--streaming",)) for name in ("conv_2d.tflite", "kept.tflite")
+    ]
+    return (*graphs, *more, _case(NETWORK, small_trees(), FEW_FEATURES, "forest"), *files, *kept, *framed)
 
 
 def _damaged(mutate: Callable[[Any, Random], None]) -> Callable[[bytes, Random], bytes]:
