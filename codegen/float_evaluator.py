@@ -128,7 +128,7 @@ def _compute(step: OperationInstance, read: list[FloatArray]) -> FloatArray:
     match step.operation:
         case ir.Fill(value=value):
             return np.full((step.out.size, 1), value)
-        case ir.Pointwise() | ir.TableFunction() | ir.QuantisedElements():
+        case ir.Pointwise() | ir.TableFunction() | ir.QuantisedElements() | ir.QuantisedSoftmax():
             return step.operation.real(*read)
         case ir.Add() | ir.Subtract() | ir.Multiply():
             return step.operation.real(a, read[1])

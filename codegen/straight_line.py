@@ -70,7 +70,7 @@ def instances(operation: ir.Operation, row: int, indices: dict[str, int]) -> Ite
             count, height, width, area, channels = window.shape
             places = np.moveaxis(window, 3, 4).reshape(count * height * width * channels, area)
             yield OperationInstance(operation, row, out.reshape(-1), (Source(a.variable, places),))
-        case ir.NormaliseL2(a=a, length=length):
+        case ir.NormaliseL2(a=a, length=length) | ir.QuantisedSoftmax(a=a, length=length):
             rows = elements_of(a, indices).reshape(-1, length)
             yield OperationInstance(operation, row, out.reshape(-1, length), (Source(a.variable, rows),))
         case ir.ArgMax(a=a):

@@ -83,6 +83,11 @@ class CostFeatures:
                 self._variables.finish(
                     c, row, operation, c.bits(self._variables.operand(a), row, 0), Access(elements, False)
                 )
+            case ir.QuantisedSoftmax():
+                elements = times * operation.out.size
+                c.frame("NormaliseL2", times, elements, 0.0, operation.length)
+                count_rescaled(c, elements, 1)
+                c.store(self._variables.columns[operation.out.variable], Access(elements, False))
             case ir.NormaliseL2():
                 self._normalise(c, row, operation, times)
             case _:

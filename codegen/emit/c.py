@@ -252,6 +252,8 @@ def _emit_gathering(context: Context, operation: ir.Gathering, row: OperationRow
             emit_maxpool(context, operation, row)
         case ir.NormaliseL2():
             context.arithmetic.normalise(context, operation, row)
+        case ir.QuantisedSoftmax():
+            context.arithmetic.softmax(context, operation)
         case ir.ArgMax():
             emit_argmax(context, operation)
         case _:

@@ -112,6 +112,9 @@ class Arithmetic(Protocol):
     def normalise(self, context: Context, operation: ir.NormaliseL2, row: OperationRow) -> None:
         """Emit the whole operation."""
 
+    def softmax(self, context: Context, operation: ir.QuantisedSoftmax) -> None:
+        """Emit the whole operation."""
+
     def least(self, bits: int) -> str:
         """The constant that no stored number of that width lies below."""
 

@@ -55,12 +55,14 @@ def emit_by_channels(
             step = str(a.strides[1])
             partly = [f"{n} != {whole}" for n, whole in ((rows, height), (columns, width)) if not n.isdigit()]
             if partly:
-                writer.line(f"uint_fast16_t step = {a.strides[1]};")
                 step = "step"
+                if height > 1:
+                    writer.line(f"uint_fast16_t step = {a.strides[1]};")
                 with writer.block(f"if ({' || '.join(partly)})"):
                     inside = first_row, rows, first_column, columns
                     writer.line(f"pixels = {copy_window(context, operation, 'pixels', inside, (scratch, words))};")
-                    writer.line(f"step = {width * groups};")
+                    if height > 1:
+                        writer.line(f"step = {width * groups};")
             with writer.loops([("i3", groups)], scope=True) as (channel,):
                 total.sum.start()
                 writer.line(f"{kind}p = pixels + {channel};")

@@ -104,6 +104,10 @@ class Floats:
                 target = visit(context, operation.out, [*counters, k], [*rows.strides[0], last[0]]).text
                 writer.line(f"{target} = {value} / norm;")
 
+    def softmax(self, context: Context, operation: ir.QuantisedSoftmax) -> None:
+        """ValueError: it belongs to a quantised program."""
+        raise ValueError(f"{operation.location}: a quantised program has no floats")
+
     def least(self, bits: int) -> str:
         """Minus infinity."""
         return "-INFINITY"

@@ -14,6 +14,7 @@ from kilotune.codegen.emit.context import Context, OperationRow, SumOfProducts
 from kilotune.codegen.emit.normalise import emit_normalise
 from kilotune.codegen.emit.operators import CExpression, cast, constant, int_type
 from kilotune.codegen.emit.pointwise import Expressions, constants_of
+from kilotune.codegen.emit.quantised_softmax import emit_softmax
 from kilotune.codegen.emit.ranges import NARROW_BITS
 from kilotune.codegen.emit.requantising import completed, quantised_element
 from kilotune.codegen.emit.sums import integer_sum
@@ -73,6 +74,10 @@ class Integers:
     def normalise(self, context: Context, operation: ir.NormaliseL2, row: OperationRow) -> None:
         """By an integer square root."""
         emit_normalise(context, operation, row)
+
+    def softmax(self, context: Context, operation: ir.QuantisedSoftmax) -> None:
+        """With powers from a table."""
+        emit_softmax(context, operation, self.functions.array)
 
     def least(self, bits: int) -> str:
         """The end of the type."""

@@ -132,7 +132,7 @@ class _Analysis:
                 | ir.Conv2D(completion=ir.Requantisation() | ir.Averaging() as c)
             ):
                 return Interval(c.least, c.most)
-            case ir.QuantisedElements():
+            case ir.QuantisedElements() | ir.QuantisedSoftmax():
                 return None
             case ir.MatMul() | ir.Conv2D():
                 found = self.interval_of_sum(operation) if self._plain(row) else None

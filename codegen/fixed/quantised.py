@@ -48,4 +48,6 @@ def quantised_tables(program: ir.Program) -> frozenset[ConstantTable]:
             found.update(operation.completion.tables)
         elif isinstance(operation, ir.Lookup):
             found.add((8, operation.entries))
+        elif isinstance(operation, ir.QuantisedSoftmax):
+            found.add((32, operation.powers))
     return frozenset(found)

@@ -142,7 +142,7 @@ class _SeeDotCandidate:
                 self._settle(row, out, scale)
             case ir.ArgMax():
                 self._set(row, Column.BITS, 16)
-            case ir.QuantisedElements():
+            case ir.QuantisedElements() | ir.QuantisedSoftmax():
                 raise AssertionError("a quantised program has no formats to decide")
             case _:
                 assert_never(operation)

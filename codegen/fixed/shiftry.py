@@ -134,7 +134,7 @@ class _ShiftryBatch:
                 self._normalise(row, operation)
             case ir.ArgMax():
                 self.rows[:, row, Column.BITS] = 16
-            case ir.QuantisedElements():
+            case ir.QuantisedElements() | ir.QuantisedSoftmax():
                 raise AssertionError("a quantised program has no formats to decide")
             case _:
                 assert_never(operation)

@@ -52,6 +52,7 @@ from kilotune.codegen.ir.program import (
     used_variables,
 )
 from kilotune.codegen.ir.quantised import Lookup, QuantisedElements, QuantisedProduct, QuantisedSum
+from kilotune.codegen.ir.quantised_softmax import QuantisedSoftmax
 from kilotune.codegen.ir.requantisation import Averaging, Completion, FixedMultiplier, Requantisation
 from kilotune.codegen.ir.table_functions import Exp, Sigmoid, TableFunction, Tanh
 from kilotune.codegen.ir.views import (
@@ -104,6 +105,7 @@ __all__ = (
     "Program",
     "QuantisedElements",
     "QuantisedProduct",
+    "QuantisedSoftmax",
     "QuantisedSum",
     "RealElements",
     "Relu",

@@ -11,6 +11,7 @@ import numpy.typing as npt
 from kilotune.codegen.arrays import FloatArray, IntArray
 from kilotune.codegen.ir.operation import OperationBase, Order, Pointwise
 from kilotune.codegen.ir.quantised import QuantisedElements
+from kilotune.codegen.ir.quantised_softmax import QuantisedSoftmax
 from kilotune.codegen.ir.requantisation import Completion
 from kilotune.codegen.ir.table_functions import TableFunction
 from kilotune.codegen.ir.views import ABSENT_AS_NONE, ABSENT_AS_ZERO, Operand, View, count_elements
@@ -256,7 +257,7 @@ RealElements = Fill | Pointwise | TableFunction | Add | Subtract | Multiply | Se
 Elementwise = RealElements | QuantisedElements
 """Operations whose result has an element for each of their operands' (Order.ELEMENTS)."""
 
-Gathering = MatMul | Conv2D | MaxPool | NormaliseL2 | ArgMax
+Gathering = MatMul | Conv2D | MaxPool | NormaliseL2 | ArgMax | QuantisedSoftmax
 """Operations whose elements depend on many elements of an operand."""
 
 Operation = Elementwise | Gathering

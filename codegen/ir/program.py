@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from kilotune.codegen.ir.operators import ArgMax, Operation, Product, Sign
 from kilotune.codegen.ir.quantised import QuantisedElements
+from kilotune.codegen.ir.quantised_softmax import QuantisedSoftmax
 from kilotune.codegen.ir.views import NOT_CONTENT, Location, Role, Variable, View
 
 
@@ -135,6 +136,6 @@ def check_formats_open(program: Program) -> None:
 def is_quantised(program: Program) -> bool:
     """Whether it has integers of its own, as a quantised file states them: every variable has 8 bits at scale 0, and no other format."""
     return any(
-        isinstance(o, QuantisedElements) or (isinstance(o, Product) and o.completion is not None)
+        isinstance(o, QuantisedElements | QuantisedSoftmax) or (isinstance(o, Product) and o.completion is not None)
         for o in operations(program.body)
     )

@@ -41,10 +41,10 @@ class FixedMultiplier:
         return (high + ((1 << down) >> 1) - ((high < 0) & (down > 0))) >> down
 
 
-def fixed_multiplier(factor: float) -> FixedMultiplier:
-    """The nearest to a factor that is not negative. ValueError for one that is, is not finite, or is 2**30 or more."""
-    if not 0 <= factor < 2.0**30:
-        raise ValueError(f"expected a ratio of scales from 0 to below 2**30, found {factor!r}")
+def fixed_multiplier(factor: float, most: int = 30) -> FixedMultiplier:
+    """The nearest to a factor that is not negative. ValueError for one that is, is not finite, or is 2**`most` or more."""
+    if not 0 <= factor < 2.0**most:
+        raise ValueError(f"expected a ratio of scales from 0 to below 2**{most}, found {factor!r}")
     fraction, shift = math.frexp(factor)
     mantissa = math.floor(math.ldexp(fraction, 31) + 0.5)
     if mantissa == 1 << 31:

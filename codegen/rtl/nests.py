@@ -103,6 +103,8 @@ def make_nest(operation: ir.Operation, halvings: int = -1) -> StepNest:
             write = Reach(operation.out.variable, operation.out.offset, (0,) * len(loops.extents))
             read = Reach(a.variable, a.offset, loops.strides[0])
             return StepNest(loops.extents, len(loops.extents), (read,), write)
+        case ir.QuantisedSoftmax():
+            raise ValueError("hardware has no quantised programs")
         case ir.NormaliseL2():
             raise ValueError("NormaliseL2 is two nests (row_nests)")
         case _:

@@ -17,8 +17,7 @@ from kilotune.codegen.ir.quantised import HEADROOM
 from kilotune.codegen.ir.requantisation import fixed_multiplier
 from kilotune.codegen.quantisation_grid import LEAST, MOST, QuantisationGrid
 from kilotune.codegen.tflite.model_file import TfliteModel, TfliteOperator
-from kilotune.codegen.trained.integer_functions import logistic_entries, rescaling_entries, tanh_entries
-from kilotune.codegen.trained.model import TrainedNode
+from kilotune.codegen.trained.integer_functions import logistic_entries, rescaling_entries, softmax_powers, tanh_entries
 from kilotune.codegen.trained.quantised import (
     AVERAGE,
     CONVOLUTION,
@@ -251,14 +250,14 @@ def _at_the_edge(translation: Translation, operator: TfliteOperator) -> None:
 
 
 def _softmax(translation: Translation, operator: TfliteOperator) -> None:
-    """What a program that returns a class leaves out."""
-    reads = [translation.name(operator.reads[0])]
-    translation.add(operator, "Softmax", reads, translation.name(operator.writes[0]), axis=-1)
-    node = translation.nodes[-1]
-    translation.nodes[-1] = TrainedNode(
-        node.kind, node.inputs, node.outputs, node.place, node.attributes,
-        refusal="expected a Softmax behind which nothing but a class is asked for (--returns class), found one whose integers are kept",
-    )  # fmt: skip
+    """A program that returns a class leaves it out."""
+    given, made = (_grid(translation, number) for number in (operator.reads[0], operator.writes[0]))
+    if made != QuantisationGrid(2.0**-8, LEAST):
+        raise ValueError(f"expected a Softmax in steps of 1/256 from -128 on, found {made.step!r} and {made.zero}")
+    beta = operator.options.get("Beta", 0.0)
+    powers = softmax_powers(given, float(beta) if isinstance(beta, int | float) else 0.0)
+    reads, write = [translation.name(operator.reads[0])], translation.name(operator.writes[0])
+    translation.add(operator, "Softmax", reads, write, axis=-1, powers=powers)
 
 
 def _same_grid(translator: Translator) -> Translator:

@@ -152,6 +152,8 @@ class _Machine:
             case ir.MaxPool():
                 nowhere = (sources[0].elements == NOWHERE)[..., None]
                 return np.asarray(np.where(nowhere, np.iinfo(np.int64).min, a).max(axis=1))
+            case ir.QuantisedSoftmax():
+                return operation.integer(a)
             case ir.NormaliseL2():
                 return _normalise(a, int(row[Column.SHIFT_B]))
             case ir.ArgMax():

@@ -39,6 +39,7 @@ def depthwise(
         (8, (3, 2), 2, (0, 1, 1, 0)),
         (16, (2, 3), 1, (0, 0, 0, 0)),
         (8, (5, 4), 1, (2, 2, 1, 2)),
+        (8, (1, 3), 1, (0, 0, 1, 1)),
     ],
 )
 def test_same_integers(bits: int, kernel: tuple[int, int], stride: int, padding: tuple[int, int, int, int]) -> None:

@@ -48,7 +48,7 @@ def random_programs(seed: int, count: int) -> list[tuple[Converted, IntArray]]:
         while len(found) < count:
             network = RandomNetworks(random).network(int(random.integers(1, 5)))
             path = network.write(Path(folder) / "made.tflite")
-            scores = network.operators[-1][0] == "FULLY_CONNECTED"
+            scores = network.operators[-1][0] in ("FULLY_CONNECTED", "SOFTMAX")
             returns = Returns.CLASS if scores and random.random() < 0.5 else Returns.VALUE
             made = convert(read_tflite(path, keep_quantisation=True), "made", returns)
             if ir.is_quantised(made.program):
@@ -192,3 +192,21 @@ def test_a_sum_that_may_not_fit_is_refused(tmp_path: Path) -> None:
     made = convert(read_tflite(network.write(tmp_path / "made.tflite"), keep_quantisation=True), "made", Returns.VALUE)
     with pytest.raises(ValueError, match="does not fit 32 bits"):
         emitted(made, "plain")
+
+
+@needs_compiler
+def test_equal_scores_share_equally(tmp_path: Path) -> None:
+    """One over the sum of their powers is as large a fraction as there is, and rounding it must not wrap."""
+    network = QuantisedNetwork()
+    first = network.tensor(QuantisedTensor((1, 4), scales=(0.5,), zeros=(0,)))
+    network.operator(
+        "SOFTMAX", (first,), QuantisedTensor((1, 4), scales=(1 / 256,), zeros=(-128,)), "SoftmaxOptions", Beta=1.0
+    )
+    made = convert(read_tflite(network.write(tmp_path / "made.tflite"), keep_quantisation=True), "made", Returns.VALUE)
+    samples = np.array([[7, 7, 7, 7], [-128, -128, -128, -128], [127, -128, -128, -128], [1, 1, -90, -90]])
+    compiled = compile_sources(
+        [emitted(made, "plain")], tmp_path, ("-O1", "-fsanitize=undefined", "-fno-sanitize-recover")
+    )
+    found = compiled.run_integers(0, samples)
+    assert found.tolist() == [[-64] * 4, [-64] * 4, [127, -128, -128, -128], [0, 0, -128, -128]]
+    np.testing.assert_array_equal(found, expected(made, samples))

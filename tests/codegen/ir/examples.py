@@ -36,6 +36,7 @@ def operators() -> tuple[type[ir.Operation], ...]:
         ir.Pointwise: ir.POINTWISE,
         ir.TableFunction: tuple(ir.TableFunction.__subclasses__()),
         ir.QuantisedElements: (),
+        ir.QuantisedSoftmax: (),
     }
     found: list[type[ir.Operation]] = []
     for kind in typing.get_args(ir.Operation):

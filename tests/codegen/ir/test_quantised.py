@@ -22,7 +22,9 @@ from kilotune.codegen.hazards import find_hazard
 from kilotune.codegen.in_place import write_orders
 from kilotune.codegen.ir.requantisation import fixed_multiplier
 from kilotune.codegen.looped_steps import loop_steps
+from kilotune.codegen.quantisation_grid import QuantisationGrid
 from kilotune.codegen.rtl.plan import make_plan
+from kilotune.codegen.trained.integer_functions import softmax_powers
 from kilotune.evaluators.cost_counts import CostFeatures
 from kilotune.evaluators.fixed_point.reference import run_reference
 from kilotune.evaluators.fixed_point.simulator import Backend, Simulator
@@ -48,6 +50,9 @@ EXAMPLES: dict[str, ir.Operation] = {
     "average": ir.Conv2D(
         ir.View("out", (1, 1, 4, 1), (4, 4, 1, 1)), HERE, ir.View("X", (1, 1, 12, 1), (12, 12, 1, 1)),
         ir.View("W", (1, 1, 3, 1, 1), (3, 3, 1, 1, 1)), (1, 3), completion=ir.Averaging(3),
+    ),
+    "shares": ir.QuantisedSoftmax(
+        ir.View("out", (3, 4), (4, 1)), HERE, ir.View("X", (3, 4), (4, 1)), softmax_powers(QuantisationGrid(0.03, 0), 1.0)
     ),
 }  # fmt: skip
 PARAMETERS = {"W": np.ones((12, 2)) + np.arange(24).reshape(12, 2) % 3}
@@ -77,6 +82,9 @@ def expected(name: str) -> np.ndarray:
                 return [min(max(scaled((v - p) * (-3 - q), f) + zero, -100), 100) for v in values]
             case ir.Lookup(entries=entries):
                 return [entries[v + 128] for v in values]
+            case ir.QuantisedSoftmax():
+                reals = np.exp(0.03 * np.array(values).reshape(3, 4))
+                return np.rint(256 * reals / reals.sum(axis=1, keepdims=True) - 128).astype(int).reshape(-1).tolist()
             case ir.MatMul():
                 sums = [sum(v * int(w) for v, w in zip(values, column, strict=True)) for column in PARAMETERS["W"].T]
                 parts = zip(sums, COMPLETION.biases, COMPLETION.factors, strict=True)
@@ -93,7 +101,10 @@ def expected(name: str) -> np.ndarray:
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_the_definition_is_that_of_the_specification(name: str) -> None:
     found = run_reference(lower_quantised(program(name)), PARAMETERS, FEATURES)[0]
-    np.testing.assert_array_equal(found, expected(name))
+    if name == "shares":  # real ones, which no rounding in between moves far
+        assert np.abs(found - expected(name)).max() <= 1
+    else:
+        np.testing.assert_array_equal(found, expected(name))
 
 
 @pytest.mark.parametrize("name", EXAMPLES)

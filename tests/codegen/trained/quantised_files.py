@@ -134,8 +134,13 @@ class RandomNetworks:
             ]
             last = makers[self.random.integers(len(makers))](net, last)
         if self.random.random() < 0.3:
-            last = self.mean(net, last)
-        return net if self.random.random() < 0.5 and net.operators else self._connected(net, last)
+            last = self._mean(net, last)
+        if self.random.random() < 0.5 and net.operators:
+            return net
+        self._connected(net, last)
+        if self.random.random() < 0.4:
+            self._shares(net, net.operators[-1][2])
+        return net
 
     def _computed(self, shape: tuple[int, ...], scale: float, zero: int | None = None) -> QuantisedTensor:
         zero = int(self.random.integers(-128, 128)) if zero is None else zero
@@ -271,7 +276,14 @@ class RandomNetworks:
         scale, zero = {"LOGISTIC": (1 / 256, -128), "TANH": (1 / 128, 0)}.get(kind, (given, zero))
         return net.operator(kind, (last,), self._computed(tensor.shape, scale, zero))
 
-    def mean(self, net: QuantisedNetwork, last: int) -> int:
+    def _shares(self, net: QuantisedNetwork, last: int) -> int:
+        """A softmax of scores that are spread from nothing to far apart."""
+        made = self._computed(net.tensors[last].shape, 1 / 256, -128)
+        return net.operator(
+            "SOFTMAX", (last,), made, "SoftmaxOptions", Beta=float(self.random.choice([0.02, 0.3, 1.0, 2.5]))
+        )
+
+    def _mean(self, net: QuantisedNetwork, last: int) -> int:
         """The average over height and width."""
         given, kept = net.tensors[last], bool(self.random.random() < 0.5)
         axes = net.tensor(QuantisedTensor((2,), "int32", np.array([1, 2] if self.random.random() < 0.5 else [-3, 2])))

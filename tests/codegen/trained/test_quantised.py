@@ -157,16 +157,36 @@ def test_a_relu6_that_rescales_is_refused(tmp_path: Path) -> None:
     assert "expected a Relu6 whose result has the scale of its operand" in refusal(network, tmp_path)
 
 
-def test_probabilities_are_left_out_of_a_class_and_refused_as_numbers(tmp_path: Path) -> None:
+def shares(beta: float, step: float, scores: int = 3, made: float = 1 / 256) -> QuantisedNetwork:
     network = QuantisedNetwork()
-    first = network.tensor(QuantisedTensor((1, 3), scales=(0.1,), zeros=(0,)))
-    sums = network.operator("ADD", (first, first), QuantisedTensor((1, 3), scales=(0.2,), zeros=(0,)), "AddOptions")
-    network.operator(
-        "SOFTMAX", (sums,), QuantisedTensor((1, 3), scales=(1 / 256,), zeros=(-128,)), "SoftmaxOptions", Beta=1.0
+    first = network.tensor(QuantisedTensor((1, scores), scales=(step,), zeros=(0,)))
+    sums = network.operator(
+        "ADD", (first, first), QuantisedTensor((1, scores), scales=(step,), zeros=(0,)), "AddOptions"
     )
-    assert "expected a Softmax behind which nothing but a class is asked for" in refusal(network, tmp_path)
-    made = converted(network.write(tmp_path / "made.tflite"), Returns.CLASS)
-    assert outputs(made, np.array([[3, -5, 90], [5, 5, 4]]))[:, 0].tolist() == [2, 0]
+    network.operator(
+        "SOFTMAX", (sums,), QuantisedTensor((1, scores), scales=(made,), zeros=(-128,)), "SoftmaxOptions", Beta=beta
+    )
+    return network
+
+
+@given(st.sampled_from([0.01, 0.4, 1.0, 3.0]), st.floats(0.001, 2.0), st.integers(1, 12), st.integers(0, 1 << 32))
+def test_shares_equal_the_reference_kernel(beta: float, step: float, scores: int, seed: int) -> None:
+    pytest.importorskip("tflite_micro")
+    samples = np.random.default_rng(seed).integers(-64, 64, (5, scores))
+    with tempfile.TemporaryDirectory() as folder:
+        path = shares(beta, float(np.float32(step)), scores).write(Path(folder) / "made.tflite")
+        np.testing.assert_array_equal(outputs(converted(path), samples), executed_integers(path, samples))
+
+
+def test_probabilities_are_left_out_of_a_class(tmp_path: Path) -> None:
+    made = converted(shares(1.0, 0.1).write(tmp_path / "made.tflite"), Returns.CLASS)
+    assert not any(isinstance(o, ir.QuantisedSoftmax) for o in ir.operations(made.program.body))
+    assert outputs(made, np.array([[3, -5, 60], [5, 5, 4]]))[:, 0].tolist() == [2, 0]
+
+
+def test_shares_on_another_grid_are_refused(tmp_path: Path) -> None:
+    assert "expected a Softmax in steps of 1/256 from -128 on" in refusal(shares(1.0, 0.1, made=0.01), tmp_path)
+    assert "expected a Softmax with beta above 0, found -1.0" in refusal(shares(-1.0, 0.1), tmp_path)
 
 
 def test_formats_of_a_quantised_program_are_not_for_others_to_decide(tmp_path: Path) -> None:
