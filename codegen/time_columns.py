@@ -47,8 +47,8 @@ class TimeColumns:
 
 @dataclass
 class KeptColumns:
-    """What is kept of a variable: the last `length` columns. `zeros`: columns of padding that are pushed behind the last one; `padding`:
-    what padding is, where any is read; `whole`: whether something behind the loop reads all columns."""
+    """What is kept of a variable: the last `length` columns. `zeros`: columns that are pushed behind the last one; `padding`: what
+    padding is, where any is read; `whole`: whether something behind the loop reads all columns."""
 
     length: int = 1
     zeros: int = 0
@@ -148,11 +148,12 @@ class TimeWalk:
                 )
             buffer = self.buffers[view.variable]
             buffer.length = max(buffer.length, lag // every + 1)
+            buffer.zeros = max(buffer.zeros, lag // every)  # so that the last columns come to where they are read
         self._check_alike(operation, axis)
         return TimeColumns(stride, count, out.size // count, first, every)
 
     def window(self, operation: ir.Windowed, axis: int) -> tuple[int, int, int]:
-        """TimeColumns under the window, and of padding before the first column and behind the last."""
+        """Columns under the window, and those of padding before the first column and behind the last."""
         span = (operation.kernel[axis - 1] - 1) * operation.dilation[axis - 1] + 1
         before, behind = operation.padding[2 * (axis - 1) : 2 * axis]
         if before >= span:

@@ -168,12 +168,10 @@ class _Stepping:
 
     def _of_column(self, operation: ir.Operation) -> ir.Operation:
         """The operation for one column of its result."""
-        axis = self.walk.columns[operation.out.variable].axis(operation.out)
-        views = [v for v in operation.operands if isinstance(v, ir.View) and v.variable in self.walk.columns]
-        axis = self.walk.columns[views[0].variable].axis(views[0]) if axis is None else axis
+        when = self.walk.columns[operation.out.variable]
+        axis = when.axis(operation.out)
         assert axis is not None
         changed: dict[str, Any] = {"out": self._part(operation, operation.out, axis, 1, 0)}
-        when = self.walk.columns[operation.out.variable]
         for entry in dataclasses.fields(operation):
             value = getattr(operation, entry.name)
             if entry.name == "out" or not isinstance(value, ir.View):

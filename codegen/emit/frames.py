@@ -51,8 +51,9 @@ def one_round(context: Context, counter: str, kind: str, loop: ir.Loop) -> Itera
     writer = context.writer
     before = [f"    {line}" if line else line for line in writer.lines]
     writer.lines[:] = ["    if (kt_step == 0) {", *before, "    }"] if before else []
-    assert context.stream is not None
-    frames, first = context.stream.frames, f"{loop.start} + kt_step" if loop.start else "kt_step"
+    stream = context.stream
+    assert stream is not None
+    frames, first = stream.frames, f"{loop.start} + kt_step" if loop.start else "kt_step"
     if loop.count == frames:
         with writer.block(""):
             writer.line(f"const {kind} {counter} = ({kind})({first});")
@@ -65,11 +66,8 @@ def one_round(context: Context, counter: str, kind: str, loop: ir.Loop) -> Itera
         ):
             yield
     unfinished = -1 if context.storage.program.result_kind is ir.ResultKind.CLASS else 0
-    stream = context.stream
-    assert stream is not None
-    writer.line(f"if (++kt_step < {stream.frames}) return {unfinished};")
-    begun = stream.frames - stream.hop if stream.hop else 0
-    writer.line(f"kt_step = {begun};")
+    writer.line(f"if (++kt_step < {frames}) return {unfinished};")
+    writer.line(f"kt_step = {frames - stream.hop if stream.hop else 0};")
 
 
 def reset_function(context: Context, function: str) -> tuple[list[str], str]:

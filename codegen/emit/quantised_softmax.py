@@ -40,7 +40,9 @@ def emit_softmax(
             target = visit(context, operation.out, [*counters, k], [*rows.strides[0], last[0]])
             writer.line(f"const uint8_t distance = (uint8_t)(largest - {element});")
             writer.line("uint32_t share = 0;")
-            rounded = f"((uint32_t){product}(scale, KT_LOAD32(&{powers}[distance])) + (UINT32_C(1) << (over - 1))) >> over"
+            rounded = (
+                f"((uint32_t){product}(scale, KT_LOAD32(&{powers}[distance])) + (UINT32_C(1) << (over - 1))) >> over"
+            )
             writer.line(f"{_where_near(near)}share = {rounded};")
             writer.line(f"{target.text} = (int8_t)(share > 255 ? 127 : (int16_t)share - 128);")
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import tempfile
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,11 +13,16 @@ from hypothesis import strategies as st
 
 from kilotune.codegen import ir
 from kilotune.codegen.emit.streaming import streamed
+from kilotune.codegen.fixed.quantised import lower_quantised
 from kilotune.codegen.fixed.shiftry import ShiftryLowering
 from kilotune.codegen.float_evaluator import run_float
 from kilotune.codegen.time_steps import FramedProgram, over_frames
+from kilotune.codegen.trained.conversion import convert
+from kilotune.codegen.trained.endings import Returns
+from kilotune.codegen.trained.tflite_models import read_tflite
 from kilotune.evaluators.fixed_point.reference import run_reference
 from kilotune.evaluators.fixed_point.simulator import Backend, Simulator
+from tests.codegen.trained.quantised_files import RandomNetworks
 from tests.codegen.walking_programs import HERE, WalkingPrograms
 
 
@@ -121,6 +128,31 @@ def test_a_pool_with_padding_along_time_is_refused() -> None:
         ValueError, match=r"^walk\.sd:1:1: a pool with padding along time cannot take its input frame by frame$"
     ):
         over_frames(convolved(pool, more=(pooled,)))
+
+
+def test_a_window_on_padding_alone_is_refused() -> None:
+    with pytest.raises(ValueError, match="a window of 3 frames lies on padding alone"):
+        over_frames(convolved(padding=(3, 0, 0, 0)))
+
+
+@given(st.integers(0, 1 << 32))
+def test_quantised_programs_compute_the_same(seed: int) -> None:
+    """Whose padding counts as the zero point."""
+    random = np.random.default_rng(seed)
+    network = RandomNetworks(random).network(int(random.integers(1, 5)))
+    with tempfile.TemporaryDirectory() as folder:
+        path = network.write(Path(folder) / "made.tflite")
+        made = convert(read_tflite(path, keep_quantisation=True), "made", Returns.VALUE)
+    if not ir.is_quantised(made.program):
+        return
+    try:
+        stepped = over_frames(made.program)
+    except ValueError:  # parts, pools with padding and constants for each frame are among what is drawn
+        return
+    samples = random.integers(-128, 128, (4, len(stepped.order))).astype(np.float64)
+    expected = run_reference(lower_quantised(made.program), made.parameters, samples)
+    found = run_reference(lower_quantised(stepped.program), made.parameters, samples[:, list(stepped.order)])
+    np.testing.assert_array_equal(found, expected)
 
 
 def test_numbers_for_each_frame_are_refused() -> None:

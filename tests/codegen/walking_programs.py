@@ -35,7 +35,8 @@ class WalkingPrograms:
         self.variables.append(given)
         last = self._seen(given)
         for _ in range(layers):
-            makers = [self._convolution, self._depthwise, self._pool, self._function, self._bias, self._skip]
+            makers = [self._residual] if self.padded else []
+            makers += [self._convolution, self._depthwise, self._pool, self._function, self._bias, self._skip]
             made = makers[self.random.integers(len(makers))](last)
             last = last if made is None else made
         result = self._dense(last)
@@ -126,8 +127,23 @@ class WalkingPrograms:
         self.body.append(ir.Add(out, HERE, view, alike[self.random.integers(len(alike))]))
         return out
 
+    def _residual(self, view: ir.View) -> ir.View | None:
+        """The sum of an image and what one to three convolutions with padding make of it."""
+        made = view
+        for _ in range(int(self.random.integers(1, 4))):
+            before, behind = (int(n) for n in self.random.integers(0, 3, 2))
+            if before + behind + 1 > view.shape[1]:
+                return None
+            filters = self._parameter((1, before + behind + 1, 1, view.shape[3], view.shape[3]))
+            out = self._temporary(view.shape)
+            self.body.append(ir.Conv2D(out, HERE, made, filters, padding=(before, behind, 0, 0)))
+            made = out
+        out = self._temporary(view.shape)
+        self.body.append(ir.Add(out, HERE, made, view))
+        return out
+
     def _dense(self, view: ir.View) -> ir.View:
-        """A product with everything, or the sum over time."""
+        """A product with everything, and perhaps with everything of an earlier image too, or the sum over time."""
         if view.variable == "X" or self.random.random() < 0.3:
             kernel = (view.shape[1], view.shape[2])
             out = self._temporary((1, 1, 1, 2))
@@ -136,5 +152,12 @@ class WalkingPrograms:
             return out
         out, weights = self._temporary((1, 2)), self._parameter((view.size, 2))
         row = ir.View(view.variable, (1, view.size), (view.size, 1))
+        earlier = [o.out for o in self.body if o.out.variable != view.variable and not o.out.offset.terms]
         self.body.append(ir.MatMul(out, HERE, row, weights))
-        return out
+        if not earlier or self.random.random() < 0.5:
+            return out
+        other = earlier[self.random.integers(len(earlier))]
+        both, besides, more = self._temporary((1, 2)), self._temporary((1, 2)), self._parameter((other.size, 2))
+        self.body.append(ir.MatMul(besides, HERE, ir.View(other.variable, (1, other.size), (other.size, 1)), more))
+        self.body.append(ir.Add(both, HERE, out, besides))
+        return both
