@@ -24,6 +24,7 @@ from kilotune.codegen.trained.tflite_models import read_tflite
 from kilotune.evaluators.fixed_point.reference import run_reference
 from tests.codegen.tflite.models import DATA
 from tests.codegen.trained.quantised_files import QuantisedNetwork, QuantisedTensor, RandomNetworks, executed_integers
+from tests.codegen.trained.tflite_files import executed
 
 IMAGE = QuantisedTensor((1, 4, 4, 2), scales=(0.05,), zeros=(7,))
 
@@ -133,6 +134,37 @@ def test_weights_with_a_zero_point_are_refused(tmp_path: Path) -> None:
     )
     assert "operator 0 (FULLY_CONNECTED" in (said := refusal(network, tmp_path))
     assert "expected weights with zero point 0 and scales above 0, found others" in said
+
+
+def test_real_ends_of_a_file_are_its_callers(tmp_path: Path) -> None:
+    """QUANTIZE before the first operator and DEQUANTIZE behind the last are what the grids of the program say."""
+    pytest.importorskip("tflite_micro")
+    network = QuantisedNetwork()
+    given_reals = network.tensor(QuantisedTensor((1, 6), "float32"))
+    first = network.operator("QUANTIZE", (given_reals,), QuantisedTensor((1, 6), scales=(0.05,), zeros=(-30,)))
+    total = network.operator("ADD", (first, first), QuantisedTensor((1, 6), scales=(0.11,), zeros=(12,)), "AddOptions")
+    network.operator("DEQUANTIZE", (total,), QuantisedTensor((1, 6), "float32"))
+    path = network.write(tmp_path / "made.tflite")
+    model = read_tflite(path, keep_quantisation=True)
+    made = converted(path)
+    assert (model.input_grid, model.output_grid) == (
+        QuantisationGrid(float(np.float32(0.05)), -30), QuantisationGrid(float(np.float32(0.11)), 12)
+    )  # fmt: skip
+    reals = np.random.default_rng(1).normal(0, 3, (20, 6)).astype(np.float32)
+    assert model.input_grid is not None
+    assert model.output_grid is not None
+    integers = outputs(made, model.input_grid.apply(reals).astype(np.int64))
+    found = (integers - model.output_grid.zero) * np.float32(model.output_grid.step)
+    np.testing.assert_array_equal(found.astype(np.float32), executed(path, reals).astype(np.float32))
+
+
+def test_weights_of_other_integers_are_refused(tmp_path: Path) -> None:
+    network = QuantisedNetwork()
+    first = network.tensor(QuantisedTensor((1, 3), scales=(0.1,), zeros=(0,)))
+    weights = network.tensor(QuantisedTensor((2, 3), "int16", np.ones((2, 3)), scales=(0.1,)))
+    made = QuantisedTensor((1, 2), scales=(0.1,), zeros=(0,))
+    network.operator("FULLY_CONNECTED", (first, weights, -1), made, "FullyConnectedOptions")
+    assert "expected weights of INT8, found INT16" in refusal(network, tmp_path)
 
 
 def test_other_integers_are_refused(tmp_path: Path) -> None:
