@@ -219,6 +219,7 @@ def test_probabilities_are_left_out_of_a_class(tmp_path: Path) -> None:
 def test_shares_on_another_grid_are_refused(tmp_path: Path) -> None:
     assert "expected a Softmax in steps of 1/256 from -128 on" in refusal(shares(1.0, 0.1, made=0.01), tmp_path)
     assert "expected a Softmax with beta above 0, found -1.0" in refusal(shares(-1.0, 0.1), tmp_path)
+    assert "expected a Softmax with beta above 0, found 0.0" in refusal(shares(0.0, 0.1), tmp_path)
 
 
 def test_formats_of_a_quantised_program_are_not_for_others_to_decide(tmp_path: Path) -> None:

@@ -11,6 +11,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from kilotune.codegen import ir
+from kilotune.codegen.bundle import Bundle, load_bundle
+from kilotune.codegen.dataset import Dataset
+from kilotune.codegen.feature_scaling import FeatureScaling
+from kilotune.experiments.models.catalogue import resolve_model
+from kilotune.experiments.problems.fixed_point.frames import in_frames
 from tests.codegen.trained.onnx_files import Case, reference
 from tests.commands import tune
 
@@ -101,3 +107,49 @@ def test_other_models_are_refused(model: str, asked: tuple[str, ...], said: str,
     status, error = run(tmp_path, "--space", "shiftry", "--input", model, "--streaming", *asked)
     assert status == 4
     assert said in error
+
+
+def walking_bundle() -> Bundle:
+    """Eight moments of two channels, channels first, under a convolution without padding and a product with everything; features have
+    scales of their own."""
+    here = ir.Location("walk.sd", 1, 1)
+    given, made, out = (
+        ir.Variable("X", (2, 8), ir.Role.INPUT, here),
+        ir.Variable("t", (1, 6, 1, 3), ir.Role.TEMPORARY, here),
+        ir.Variable("o", (1, 2), ir.Role.TEMPORARY, here),
+    )
+    filters, weights = (
+        ir.Variable("F", (1, 3, 1, 2, 3), ir.Role.PARAMETER, here),
+        ir.Variable("W", (18, 2), ir.Role.PARAMETER, here),
+    )
+    image = ir.View("X", (1, 8, 1, 2), (16, 1, 1, 8))
+    body = (
+        ir.Conv2D(ir.whole(made), here, image, ir.whole(filters)),
+        ir.MatMul(ir.whole(out), here, ir.View("t", (1, 18), (18, 1)), ir.whole(weights)),
+    )
+    program = ir.Program("walk", (given, filters, weights, made, out), body, ir.whole(out), ir.ResultKind.REAL)
+    random = np.random.default_rng(2)
+    parameters = {"F": random.normal(0, 1, filters.shape), "W": random.normal(0, 1, weights.shape)}
+    train = Dataset(np.arange(32.0).reshape(2, 16), np.zeros(2))
+    scaling = FeatureScaling(tuple(range(16)), tuple(float(n) for n in range(16)))
+    return Bundle("walk", program, parameters, train, None, None, scaling)
+
+
+def test_samples_and_their_scales_come_in_the_order_of_frames() -> None:
+    framed = in_frames(walking_bundle(), 0)
+    order = [channel * 8 + moment for moment in range(8) for channel in range(2)]
+    assert framed.train is not None
+    assert framed.train.features.tolist() == [order, [16 + n for n in order]]
+    assert framed.scaling == FeatureScaling(tuple(order), tuple(map(float, order)))
+
+
+@pytest.mark.parametrize("hop", [0, 1, 3])
+def test_what_outlasts_a_sample_is_kept_only_for_overlapping_ones(hop: int) -> None:
+    program = in_frames(walking_bundle(), hop).program
+    behind = [statement for statement in program.body if not isinstance(statement, ir.Loop)]
+    assert bool(behind) == (hop == 0)
+
+
+def test_a_loop_over_frames_stays_as_it_is() -> None:
+    bundle = load_bundle(resolve_model("gru16-digits"))
+    assert in_frames(bundle, 0) is bundle
