@@ -13,6 +13,9 @@ DEFAULT_MODEL = "fastgrnn16-digits"
 
 _FOLDER = Path(__file__).parent
 
+MODEL_SUFFIXES = (".onnx", ".tflite")
+"""Files that are taken for another tool's model whatever is in them."""
+
 PLACEMENTS = _FOLDER / "placements"
 """The bundled buffers: CSV files."""
 
@@ -49,7 +52,10 @@ class Origin:
 def model_origin(name: str) -> Origin:
     """What the README of a bundled model or forest says of it, in its second line."""
     said = (_FOLDER / name / "README.md").read_text(encoding="utf-8").splitlines()[1]
-    source, licence = re.match(r"(?:Data|Source): ([^(\"]+)", said), re.search(r"CC BY 4\.0|BSD-3-Clause", said)
+    source, licence = (
+        re.match(r"(?:Data|Source): ([^(\"]+)", said),
+        re.search(r"CC BY 4\.0|CC BY-SA [34]\.0|BSD-3-Clause", said),
+    )
     if source is None or licence is None:
         raise ValueError(f"The README of {name} names no source or no licence in its second line.")
     return Origin(source[1].strip(" ,"), licence[0])
@@ -66,7 +72,7 @@ def model_path(name: str) -> Path:
 
 
 def resolve_model(text: str | None) -> Path:
-    """A folder, or that of a bundled model by its name; without one the default's. InputError when it is neither."""
+    """A folder or file, or the folder of a bundled model by its name; without one the default's. InputError when it is none of them."""
     if text is None:
         return model_path(DEFAULT_MODEL)
     path = Path(text)
@@ -74,6 +80,8 @@ def resolve_model(text: str | None) -> Path:
         return path.resolve()
     if text in model_names():
         return model_path(text)
+    if path.suffix in MODEL_SUFFIXES:
+        raise InputError(text, expected="a model of another tool", found="no such file")
     raise InputError(
         text,
         expected=f"a folder with model.sd, or one of the bundled models {', '.join(model_names())}",

@@ -110,6 +110,7 @@ def test_one_mistake_at_a_time(mistake: str, space: str, folder: Path, capsys: p
         ((), "--space"),
         (("--space", "shifty"), "there are seedot, shiftry, fpga, forest, memory"),
         (("--space", "shiftry", "--input", "nowhere"), "expected a folder with model.sd, or one of the bundled models"),
+        (("--space", "shiftry", "--input", "nowhere.tflite"), "expected a model of another tool, found no such file"),
         (("--space", "shiftry", "--strategy", "magic"), "There is no strategy 'magic'"),
         (("--space", "shiftry", "--budget", "soon"), "'soon'"),
         (("--space", "shiftry", "--limit", "flash"), "expected flash=SIZE"),

@@ -130,7 +130,7 @@ def trained_classifier(
     """A model whose parameters are those of its program, fitted from `initial`. `named`: its name, what it is, and where its data come
     from, for its README; `program`: its text, with `{declarations}`."""
     name, about, attribution = named
-    fitted = fit(initial, scores, split.train, recipe)
+    fitted = fit(initial, scores, split.train if split.fitted is None else split.fitted, recipe)
     shipped = to_arrays(fitted)
     readme = (
         f"{about}; {parameter_count(shipped)}.\n"

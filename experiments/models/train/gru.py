@@ -1,6 +1,7 @@
 """A gated recurrent unit (Cho et al., EMNLP 2014; the variant that resets after the product, as PyTorch and cuDNN compute it).
 
-An 8 x 8 digit is read as 8 time steps of 8 pixels, like FastGRNN's; a window of a sensor as its steps of 6 channels.
+An 8 x 8 digit is read as 8 time steps of 8 pixels, like FastGRNN's; a window of a sensor as its steps of 6 channels;
+an utterance as its steps of 12 coefficients.
 """
 
 from __future__ import annotations
@@ -11,13 +12,14 @@ from dataclasses import dataclass
 
 import torch
 
-from kilotune.experiments.models.train import activities, digits
+from kilotune.experiments.models.train import activities, digits, vowels
 from kilotune.experiments.models.train.bundle import TrainedModel
 from kilotune.experiments.models.train.fitting import Parameters, TrainingSettings, trained_classifier
 
 HIDDEN = 16
 DIGITS_RECIPE = TrainingSettings(epochs=150, noise=0.25, bound=1.95)
 ACTIVITIES_RECIPE = TrainingSettings(epochs=100, noise=0.05, bound=1.95, weight_decay=1e-2)
+VOWELS_RECIPE = TrainingSettings(epochs=150, noise=0.1, bound=1.95, weight_decay=1e-2)
 OPEN_GATE = 1.0
 """Where the biases of z begin for long windows, so that the first steps are not forgotten before anything is learnt of them."""
 
@@ -59,6 +61,10 @@ class Sequence:
 DIGITS = Sequence(8, 8, digits.CLASSES, "an 8x8 digit is read as 8 time steps of 8 pixels")
 ACTIVITIES = Sequence(
     activities.STEPS, activities.CHANNELS, activities.CLASSES, "1.28 s are read as 32 time steps of 6 channels"
+)
+
+VOWELS = Sequence(
+    vowels.STEPS, vowels.CHANNELS, vowels.CLASSES, "an utterance is read as 25 time steps of 12 coefficients"
 )
 
 
@@ -107,3 +113,12 @@ def train_on_activities() -> TrainedModel:
     recipe, split = ACTIVITIES_RECIPE, activities.load_split()
     initial = start(ACTIVITIES, recipe.seed, OPEN_GATE)
     return trained_classifier(named, ACTIVITIES.program, initial, functools.partial(scores, ACTIVITIES), split, recipe)
+
+
+def train_on_vowels() -> TrainedModel:
+    """The GRU on vowels, which names the speaker."""
+    about = f"GRU: {HIDDEN} hidden units, 25 time steps of 12 coefficients, 9 speakers"
+    named = ("gru16-vowels", about, vowels.ATTRIBUTION)
+    initial = start(VOWELS, VOWELS_RECIPE.seed, OPEN_GATE)
+    of_vowels = functools.partial(scores, VOWELS)
+    return trained_classifier(named, VOWELS.program, initial, of_vowels, vowels.load_split(), VOWELS_RECIPE)

@@ -13,10 +13,12 @@ SEED = 0
 
 @dataclass(frozen=True)
 class DataSplit:
-    """Training and test rows, column 0 the label (or target)."""
+    """Training and test rows, column 0 the label (or target). `fitted`: the rows that weights are fitted to where those are more than the
+    training rows that are shipped."""
 
     train: FeatureRows
     test: FeatureRows
+    fitted: FeatureRows | None = None
 
 
 def cut(rows: FeatureRows, train_samples: int) -> DataSplit:

@@ -14,17 +14,15 @@ from kilotune.codegen.trained.endings import Returns
 from kilotune.codegen.trained.importing import import_bundle
 from kilotune.codegen.trained.quantised_importing import import_quantised_bundle
 from kilotune.evaluators.device import Device
+from kilotune.experiments.models.catalogue import MODEL_SUFFIXES
 
 LARGE_FILE = 1 << 20
 """Smaller files may be names and structure for the most part."""
 
-SUFFIXES = (".onnx", ".tflite")
-"""Files that are taken for another tool's model whatever is in them."""
-
 
 def is_trained_model(path: Path) -> bool:
     """Whether an input is another tool's file."""
-    return path.is_file() and (path.suffix in SUFFIXES or kind_of_file(path) in (FileKind.ONNX, FileKind.TFLITE))
+    return path.is_file() and (path.suffix in MODEL_SUFFIXES or kind_of_file(path) in (FileKind.ONNX, FileKind.TFLITE))
 
 
 def load_source(

@@ -87,11 +87,11 @@ def test_with_streaming_ram_holds_one_frame_and_the_program_is_called_with_each(
         assert json.loads((tmp_path / target / "decisions.json").read_text())["target"] == target
 
 
-def test_streaming_is_refused_where_no_loop_reads_frames(tmp_path: Path) -> None:
+def test_streaming_is_refused_where_a_dense_layer_reads_all_frames_at_once(tmp_path: Path) -> None:
     """Before anything is searched: exit status 4, one sentence."""
-    done = tune(tmp_path, "--space", "shiftry", "--input", "lenet-digits", "--streaming")
+    done = tune(tmp_path, "--space", "shiftry", "--input", "mlp-digits", "--streaming")
     assert (done.returncode, done.stdout) == (ExitStatus.BAD_INPUT, "")
-    assert re.search(r"model\.sd:12:18: the model is no loop .+: Conv2D reads the input outside any loop$", done.stderr)
+    assert re.search(r"model\.sd:10:19: the model is no loop .+: MatMul reads the input outside any loop$", done.stderr)
     assert not list(tmp_path.glob("out*"))
 
 
