@@ -5,8 +5,10 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping, Sequence
 
+from kilotune.codegen.onnx.functions import CLIPPED_LINE
 from kilotune.codegen.onnx.graph import (
     AffineNode,
+    ClipNode,
     ConvNode,
     FunctionNode,
     Graph,
@@ -21,30 +23,43 @@ def fold(graph: Graph) -> Graph:
     """A network that computes what `graph` does with fewer nodes.
 
     An Affine whose operand is written by a Conv or an Affine, and read by nothing else, is merged into that node, which
-    then writes the Affine's output. So is a product of a tensor and a function of it that nothing else reads. Nodes that no
-    output needs are left out.
+    then writes the Affine's output. So is a product of a tensor and a function of it that nothing else reads. A line between limits
+    (Affine and Clip, as exporters write the gate of HardSwish) is such a function, and a positive factor behind that product goes into
+    it. Nodes that no output needs are left out.
     """
     folded: dict[str, str] = {}
     readers = graph.readers()
     kept: dict[str, Node] = {}
     for node in graph.nodes:
-        source = kept.get(node.inputs[0])
-        alone = _alone(node.inputs[0], readers, graph)
-        if isinstance(node, AffineNode) and isinstance(source, ConvNode | AffineNode) and alone:
-            del kept[source.output]
-            kept[node.output] = _merged(source, node)
-            folded = {old: node.output if new == source.output else new for old, new in folded.items()}
-            folded[source.output] = node.output
-        elif isinstance(node, ProductNode) and (gate := _gate(node, kept)) and _alone(gate.output, readers, graph):
-            del kept[gate.output]
-            kept[node.output] = dataclasses.replace(gate, output=node.output, gated=True)
-            folded[gate.output] = node.output
-        else:
-            kept[node.output] = node
+        merged, gone = _with_operands(node, kept, readers, graph)
+        for name in gone:
+            del kept[name]
+        kept[node.output] = merged
+        folded = {old: node.output if new in gone else new for old, new in folded.items()}
+        folded.update(dict.fromkeys(gone, node.output))
     nodes = _needed(graph.output_tensors, list(kept.values()))
     names = {graph.input, *(n.output for n in nodes)}
     shapes = {name: shape for name, shape in graph.shapes.items() if name in names}
     return dataclasses.replace(graph, nodes=nodes, shapes=shapes, folded=folded)
+
+
+def _with_operands(
+    node: Node, kept: Mapping[str, Node], readers: Mapping[str, Sequence[Node]], graph: Graph
+) -> tuple[Node, tuple[str, ...]]:
+    """One node for this one and those that write its operands, and the outputs of those; itself, and none, where they stay apart."""
+    source = kept.get(node.inputs[0])
+    if isinstance(node, AffineNode) and source is not None and _alone(source.output, readers, graph):
+        if isinstance(source, ConvNode | AffineNode):
+            return _merged(source, node), (source.output,)
+        scaled = _scaled_line(source, node)
+        return (node, ()) if scaled is None else (scaled, (source.output,))
+    if isinstance(node, ProductNode):
+        line, gone = _line(node, kept)
+        if line is None and (gate := _gate(node, kept)) is not None:
+            line, gone = dataclasses.replace(gate, output=node.output, gated=True), (gate.output,)
+        if line is not None and all(_alone(name, readers, graph) for name in gone):
+            return line, gone
+    return node, ()
 
 
 def _alone(name: str, readers: Mapping[str, Sequence[Node]], graph: Graph) -> bool:
@@ -59,6 +74,40 @@ def _gate(product: ProductNode, kept: Mapping[str, Node]) -> FunctionNode | None
         if isinstance(node, FunctionNode) and not node.gated and node.inputs == (argument,):
             return node
     return None
+
+
+def _line(product: ProductNode, kept: Mapping[str, Node]) -> tuple[FunctionNode | None, tuple[str, ...]]:
+    """x * clip(slope * x + offset, low, high) as one function, and the outputs of the nodes that it takes the place of."""
+    for gate, argument in (product.inputs, product.inputs[::-1]):
+        clip = kept.get(gate)
+        affine = kept.get(clip.inputs[0]) if isinstance(clip, ClipNode) else None
+        if isinstance(clip, ClipNode) and isinstance(affine, AffineNode) and affine.inputs == (argument,):
+            numbers = _numbers(affine)
+            if numbers is not None:
+                parameters = (*numbers, clip.low, clip.high)
+                function = FunctionNode((argument,), product.output, CLIPPED_LINE, parameters, gated=True)
+                return function, (affine.output, clip.output)
+    return None, ()
+
+
+def _numbers(affine: AffineNode) -> tuple[float, float] | None:
+    """The factor and the offset where they are the same for all channels, and known."""
+    if isinstance(affine.scale, UnknownArray) or isinstance(affine.offset, UnknownArray):
+        return None
+    scale, offset = affine.scale.reshape(-1), affine.offset.reshape(-1)
+    same = (scale == scale[0]).all() and (offset == offset[0]).all()
+    return (float(scale[0]), float(offset[0])) if same else None
+
+
+def _scaled_line(source: Node, affine: AffineNode) -> FunctionNode | None:
+    """A gated line times a positive factor, which its limits take as well."""
+    if not isinstance(source, FunctionNode) or source.function != CLIPPED_LINE or not source.gated:
+        return None
+    factor, offset = _numbers(affine) or (0.0, 0.0)
+    if factor <= 0 or offset:
+        return None
+    parameters = tuple(p * factor for p in source.parameters)
+    return FunctionNode(source.inputs, affine.output, CLIPPED_LINE, parameters, gated=True)
 
 
 def _merged(source: ConvNode | AffineNode, affine: AffineNode) -> Node:

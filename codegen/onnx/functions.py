@@ -46,6 +46,13 @@ def _selu(x: Array, alpha: Any, gamma: Any) -> Array:
     return np.asarray(gamma * _elu(x, alpha))
 
 
+def _clipped_line(x: Array, slope: Any, offset: Any, low: Any, high: Any) -> Array:
+    return np.asarray(np.clip(slope * x + offset, low, high))
+
+
+CLIPPED_LINE = "ClippedLine"
+"""A straight line between two limits: no operator of ONNX, but what several of them are together."""
+
 FUNCTIONS: Mapping[str, Callable[..., Array]] = MappingProxyType(
     {
         "Sigmoid": _sigmoid,
@@ -69,6 +76,7 @@ FUNCTIONS: Mapping[str, Callable[..., Array]] = MappingProxyType(
         "Exp": np.exp,
         "Sqrt": np.sqrt,
         "Pow": lambda x, exponent: x**exponent,
+        CLIPPED_LINE: _clipped_line,
     }
 )
 """By name; those that ONNX has too have its name."""

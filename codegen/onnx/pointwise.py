@@ -12,7 +12,7 @@ from types import MappingProxyType
 import numpy as np
 
 from kilotune.codegen.arrays import Array
-from kilotune.codegen.onnx.functions import ATTRIBUTES, FUNCTIONS
+from kilotune.codegen.onnx.functions import ATTRIBUTES, CLIPPED_LINE, FUNCTIONS
 from kilotune.codegen.onnx.graph import (
     AddNode,
     AffineNode,
@@ -194,7 +194,7 @@ def _expanded(imported: Imported, tensor: str, target: TensorShape, stem: str, c
 
 POINTWISE: Mapping[str, Callable[[Imported, OnnxNode], None]] = MappingProxyType(
     {
-        **dict.fromkeys(FUNCTIONS, _function),
+        **dict.fromkeys((name for name in FUNCTIONS if name != CLIPPED_LINE), _function),
         "PRelu": _slopes,
         "Pow": _power,
         "Relu": _relu,

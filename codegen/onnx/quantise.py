@@ -10,7 +10,8 @@ does to the mean of a channel (Nagel et al. 2019, "Data-Free Quantization Throug
 Section 4.2, with means from the calibration images).
 
 Tensors that are never negative, behind a Relu or pixels that calibration saw so, lie in [0, 2**b - 1] instead, and the
-network's output has 16 bits. `bounds` says of each tensor between what integers it lies.
+network's output has 16 bits; where it is a function of magnitude 1 at most (shares, as of Sigmoid), for all of its values, whatever
+calibration saw of them. `bounds` says of each tensor between what integers it lies.
 
 Every partial sum stays below 2**24 in magnitude, whatever the image and the order of summation, also when half of a shift's
 unit is added, so that float32 arithmetic is exact: a channel whose weights could exceed it gets fewer weight bits.
@@ -80,26 +81,6 @@ class QuantisedGraph:
     def image(self, image: Array) -> NDArray[np.int64]:
         """A real image, or several, as the network's integers: rounded to nearest, saturated."""
         return images_as_integers(image, self.exponents[self.graph.input], self.bounds[self.graph.input])
-
-
-def with_random_weights(graph: Graph, seed: int) -> Graph:
-    """The network of `graph` with seeded normal weights of variance 1 / fan-in, and small biases; what sums squares in an LRN stays."""
-    generator = np.random.default_rng(seed)
-    fixed = graph.parts or {}
-
-    def drawn(node: Node) -> Node:
-        if node.output in fixed:
-            return node
-        if isinstance(node, ConvNode):
-            spread = 1 / math.sqrt(math.prod(node.weight.shape[1:]))
-            weight = generator.standard_normal(node.weight.shape, dtype=np.float32) * np.float32(spread)
-            return dataclasses.replace(node, weight=weight, bias=generator.normal(0, 0.1, node.bias.shape))
-        if isinstance(node, AffineNode):
-            scale = generator.uniform(0.5, 1.5, node.scale.shape)
-            return dataclasses.replace(node, scale=scale, offset=generator.normal(0, 0.1, node.offset.shape))
-        return node
-
-    return dataclasses.replace(graph, nodes=tuple(drawn(node) for node in graph.nodes))
 
 
 def integer_shape(graph: Graph) -> Graph:
@@ -256,6 +237,11 @@ class _QuantisationState:
             return
         values = function_values(node, operand, exponent, self.shapes[node.output][0])
         target, limits = self._target(node.output, bool((values >= 0).all()))
+        most = float(np.abs(values).max())
+        if (
+            self._is_result(node.output) and 0 < most <= 1
+        ):  # a share: a result has the bits for what calibration did not see
+            target = max(target, math.ceil(math.log2(most)) - OUTPUT_LIMIT.bit_length())
         self._kept(table_of(node, values, operand, target, limits), target)
 
     def _average(self, node: AveragePoolNode, exponent: int) -> None:
@@ -290,7 +276,7 @@ class _QuantisationState:
         scores any more.
         """
         readers, found = self.readers[name], self.ranges.get(name)
-        if name in self.graph.output_tensors and not readers:
+        if self._is_result(name):
             extra = (OUTPUT_LIMIT // self.limit).bit_length() - 1
             return 0 if found is None else found.largest_exponent() - extra, (-OUTPUT_LIMIT, OUTPUT_LIMIT)
         if (
@@ -305,6 +291,10 @@ class _QuantisationState:
         exponent = 0 if found is None else found.exponent() - cut
         self.own[name] = None
         return exponent, (0, 2 * limit + 1) if cut else (-limit, limit)
+
+    def _is_result(self, name: str) -> bool:
+        """Whether the host alone reads a tensor."""
+        return name in self.graph.output_tensors and not self.readers[name]
 
     def _kept(self, node: Node, exponent: int) -> None:
         self._append(node)

@@ -133,7 +133,7 @@ class _Rewriter(IntegerNodes):
         elif isinstance(node, AveragePoolNode):
             self._average(proto, node, output, tensor)
         elif isinstance(node, TableNode):
-            self.looked_up(node, inputs[0], output)
+            self.looked_up(node, next(name for name in inputs if name not in self.constants), output)
         elif isinstance(node, ClipNode):
             source = next(name for name in inputs if name not in self.constants)
             self.clip(source, max(node.low, -1e9), min(node.high, 1e9), output)

@@ -24,7 +24,8 @@ from kilotune.codegen.cm.lowering import lower
 from kilotune.codegen.cm.partition import partition
 from kilotune.codegen.onnx.graph import ConvNode
 from kilotune.codegen.onnx.importing import import_model
-from kilotune.codegen.onnx.quantise import quantise, random_images, with_random_weights
+from kilotune.codegen.onnx.quantise import quantise, random_images
+from kilotune.codegen.onnx.random_weights import with_random_weights
 from kilotune.codegen.onnx.rewriting import integer_model
 from kilotune.evaluators.cm.functional import run
 from kilotune.experiments.models.onnx_networks import MADE

@@ -18,8 +18,8 @@ from kilotune.codegen.onnx.quantise import (
     integer_shape,
     quantise,
     random_images,
-    with_random_weights,
 )
+from kilotune.codegen.onnx.random_weights import with_random_weights
 from kilotune.evaluators.cm.fidelity import is_classifier
 from kilotune.evaluators.cm.noisy_fidelity import AnalogueCores
 from kilotune.experiments.models.onnx_networks import MADE

@@ -182,3 +182,19 @@ def test_an_output_that_holds_the_image_itself_is_sent_by_a_core() -> None:
     image = quantised.image(random_images((2, 3, 3), 1, 1)[0])
     execution = run(lower(partition(quantised.graph), Crossbar()), [image])
     np.testing.assert_array_equal(execution.outputs[0], np.concatenate([image, image]))
+
+
+def test_a_share_that_calibration_did_not_see_is_still_told() -> None:
+    """A detector that is calibrated on pictures with nothing in them finds what is in others."""
+    graph = import_model(model([helper.make_node("Sigmoid", ["x"], ["y"])], [1, 1, 2, 2], {}), "net")
+    nothing = np.linspace(-7.9, -4, 4).reshape(1, 2, 2)
+    quantised = quantise(graph, [nothing])
+    something = np.float64([[[-7, -0.5], [0.5, 7]]])
+    found = evaluate(quantised.graph, quantised.image(something), integer=True)["y"] * 2.0 ** quantised.exponents["y"]
+    np.testing.assert_allclose(found, 1 / (1 + np.exp(-something)), atol=1e-4)
+
+
+def test_a_result_that_is_no_share_keeps_the_range_that_was_seen() -> None:
+    graph = import_model(model([helper.make_node("Exp", ["x"], ["y"])], [1, 1, 2, 2], {}), "net")
+    quantised = quantise(graph, [np.linspace(-7.9, 0, 4).reshape(1, 2, 2)])
+    assert quantised.exponents["y"] == -14, "exp(0) = 1 needs this of the 16 bits, exp(7.9) = 2697 would need -3"

@@ -17,7 +17,8 @@ from kilotune.codegen.cm.lowering import lower
 from kilotune.codegen.cm.partition import partition
 from kilotune.codegen.onnx.graph import ConvNode, FunctionNode, MaxPoolNode, PermuteNode, ProductNode, TableNode, known
 from kilotune.codegen.onnx.importing import import_model
-from kilotune.codegen.onnx.quantise import quantise, with_random_weights
+from kilotune.codegen.onnx.quantise import quantise
+from kilotune.codegen.onnx.random_weights import with_random_weights
 from kilotune.codegen.onnx.reference import evaluate
 from kilotune.evaluators.cm.functional import ScheduleParameters, run
 from tests.codegen.cm.networks import expected_integers, model, outputs_of
@@ -71,6 +72,16 @@ def squeeze_and_excite(gate: str) -> Any:
         helper.make_node("Mul", ["a", "gate"], ["b"]),
     ]
     return around(nodes, weights)
+
+
+def hard_swish_in_parts(factors: tuple[str, str]) -> Any:
+    nodes = [
+        helper.make_node("Add", ["a", "three"], ["shifted"]),
+        helper.make_node("Clip", ["shifted", "zero", "six"], ["clipped"]),
+        helper.make_node("Mul", factors, ["product"]),
+        helper.make_node("Div", ["product", "six"], ["b"]),
+    ]
+    return around(nodes, {"three": np.float32(3), "zero": np.float32(0), "six": np.float32(6)})
 
 
 def spatial_attention() -> Any:
@@ -192,6 +203,8 @@ FILES: dict[str, Callable[[], Any]] = {
     "Sigmoid": lambda: one("Sigmoid"),
     "HardSigmoid": lambda: one("HardSigmoid", alpha=0.1, beta=0.4),
     "HardSwish": lambda: one("HardSwish"),
+    "HardSwish in parts": lambda: hard_swish_in_parts(("a", "clipped")),
+    "HardSwish in parts, gate first": lambda: hard_swish_in_parts(("clipped", "a")),
     "Tanh": lambda: one("Tanh"),
     "Softplus": lambda: one("Softplus"),
     "Softsign": lambda: one("Softsign", opset=22),
