@@ -6,7 +6,17 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
 from kilotune.codegen import ir
-from kilotune.codegen.trained import elementwise, normalising, products, rearranging, recurrent, shares, voting, windows
+from kilotune.codegen.trained import (
+    elementwise,
+    exponential_units,
+    normalising,
+    products,
+    rearranging,
+    recurrent,
+    shares,
+    voting,
+    windows,
+)
 from kilotune.codegen.trained.builder import Builder
 from kilotune.codegen.trained.endings import arg_max
 from kilotune.codegen.trained.model import TrainedNode
@@ -38,6 +48,10 @@ CONVERTERS: Mapping[str, Converter] = MappingProxyType(
         "Exp": elementwise.function("exp"),
         "Abs": elementwise.function("abs"),
         "HardSwish": elementwise.function("hardswish"),
+        "HardSigmoid": exponential_units.hard_sigmoid,
+        "Elu": exponential_units.elu,
+        "Selu": exponential_units.selu,
+        "Celu": exponential_units.celu,
         "LeakyRelu": elementwise.leaky_relu,
         "PRelu": elementwise.prelu,
         "Clip": elementwise.clip,

@@ -6,8 +6,8 @@ from kilotune.codegen.trained.model import TrainedGraph
 
 KEEP = frozenset(
     (
-        "BatchNormalization", "Cast", "Clip", "Dropout", "Elu", "HardSigmoid", "HardSwish", "Identity", "LeakyRelu", "LogSoftmax", "PRelu",
-        "Relu", "Sigmoid", "Softmax", "Tanh", "Transpose",
+        "BatchNormalization", "Cast", "Celu", "Clip", "Dropout", "Elu", "HardSigmoid", "HardSwish", "Identity", "LeakyRelu", "LogSoftmax",
+        "PRelu", "Relu", "Selu", "Sigmoid", "Softmax", "Tanh", "Transpose",
         "AveragePool", "Conv", "Gemm", "GlobalAveragePool", "GlobalMaxPool", "MatMul", "MaxPool",
     )
 )  # fmt: skip

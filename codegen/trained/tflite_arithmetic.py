@@ -139,6 +139,7 @@ ARITHMETIC: Mapping[str, Translator] = MappingProxyType(
         "EXP": _function("Exp"),
         "ABS": _function("Abs"),
         "NEG": _function("Neg"),
+        "ELU": _function("Elu"),
         "HARD_SWISH": _function("HardSwish"),
         "SOFTMAX": _softmax,
         "LOG_SOFTMAX": _function("LogSoftmax"),

@@ -132,6 +132,11 @@ def test_a_label_that_is_no_class_is_refused(tmp_path: Path) -> None:
         imported(case(), tmp_path, np.append(np.zeros(29), 5.0), returns=Returns.CLASS)
 
 
+def test_a_celu_that_has_no_curve_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"Celu that writes 'y'\): expected an alpha above 0, found -1"):
+        imported(case(("Celu", ["s"], ["y"], {"alpha": -1.0})), tmp_path)
+
+
 def test_one_message_has_every_obstacle_with_its_node(tmp_path: Path) -> None:
     nodes = [("Det", ["s"], ["d"], {}), ("Relu", ["d"], ["r"], {}), ("Einsum", ["x"], ["e"], {"equation": "ij"}),
              ("Add", ["r", "e"], ["a"], {}), ("Softplus", ["a"], ["y"], {})]  # fmt: skip

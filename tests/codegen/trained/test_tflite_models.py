@@ -43,6 +43,7 @@ OPERATORS = (
     OneOperator("TANH", (1, 6), [(1, 6)]),
     OneOperator("RELU6", (1, 6), [(1, 6)]),
     OneOperator("LEAKY_RELU", (1, 6), [(1, 6)], (), ("LeakyReluOptions", {"Alpha": 0.25})),
+    OneOperator("ELU", (1, 6), [(1, 6)]),
     OneOperator("HARD_SWISH", (1, 6), [(1, 6)]),
     OneOperator("RESHAPE", (1, 6), [(1, 2, 3)], [ints(1, 2, 3)]),
     OneOperator("TRANSPOSE", (1, 2, 3), [(1, 3, 2)], [ints(0, 2, 1)]),
