@@ -18,6 +18,8 @@ from kilotune.evaluators.fixed_point.simulator import Simulator
 
 MODELS = Path(__file__).parents[3] / "experiments" / "models"
 BUNDLES = tuple(sorted(path.parent.name for path in MODELS.glob("*/model.sd")))
+ON_AN_UNO = tuple(name for name in BUNDLES if name != "lenet-mnist")
+"""Those that fit its RAM whatever the formats, and in floats; the images of 28 x 28 pixels do a row at a time."""
 
 
 @dataclass(frozen=True)

@@ -26,7 +26,7 @@ from kilotune.evaluators.divergence import DivergenceError, run_checked
 from kilotune.evaluators.fixed_point.reference import run_reference
 from kilotune.evaluators.simulated import DeviceError, SimulatedRun, of_emitted, quantised
 from tests.codegen.emit.random_programs import RandomModel, random_models, seedot_batches, shiftry_batches
-from tests.evaluators.devices.candidates import BUNDLES, MODELS, Candidate, bundled
+from tests.evaluators.devices.candidates import MODELS, ON_AN_UNO, Candidate, bundled
 from tests.evaluators.devices.hand_written import NO_SAMPLE, hand_written
 from tests.evaluators.devices.toolchains import needs_avr
 
@@ -130,7 +130,7 @@ def test_a_program_that_is_too_large_is_refused() -> None:
 
 
 @pytest.mark.parametrize("seed", [None, 3])
-@pytest.mark.parametrize("name", BUNDLES)
+@pytest.mark.parametrize("name", ON_AN_UNO)
 def test_bundled_models_are_exact(name: str, seed: int | None) -> None:
     candidate = bundled(name, seed=seed)
     target = AvrTarget("atmega328p" if seed is None else "atmega2560")

@@ -14,7 +14,7 @@ import pytest
 from kilotune.evaluators.architectures.avr.firmware import DATA_SPACE, Firmware, build_firmware
 from kilotune.evaluators.architectures.avr.machine import MOST_CYCLES, AvrMachine
 from kilotune.evaluators.simulated import of_emitted, quantised
-from tests.evaluators.devices.candidates import BUNDLES, bundled
+from tests.evaluators.devices.candidates import ON_AN_UNO, bundled
 from tests.evaluators.devices.toolchains import needs_avr, needs_node
 
 pytestmark = [needs_avr, needs_node, pytest.mark.slow]
@@ -61,7 +61,7 @@ def run_in_avr8js(script: Path, firmware: Firmware, inputs: np.ndarray) -> tuple
     return np.array(answer["cycles"]), np.frombuffer(raw, artefact.result_type).reshape(-1, artefact.results)
 
 
-@pytest.mark.parametrize("name", BUNDLES)
+@pytest.mark.parametrize("name", ON_AN_UNO)
 def test_two_simulators_agree(name: str, script: Path) -> None:
     candidate = bundled(name, SAMPLES, seed=2)
     firmware = build_firmware(of_emitted(candidate.source), "atmega328p")

@@ -13,7 +13,7 @@ from kilotune.evaluators.architectures.avr.firmware import WARNINGS, avr_gcc, bu
 from kilotune.evaluators.architectures.avr.run import AvrTarget
 from kilotune.evaluators.divergence import run_checked
 from kilotune.evaluators.simulated import of_emitted
-from tests.evaluators.devices.candidates import BUNDLES, bundled
+from tests.evaluators.devices.candidates import BUNDLES, ON_AN_UNO, bundled
 from tests.evaluators.devices.toolchains import needs_avr
 
 pytestmark = [needs_avr, pytest.mark.slow]
@@ -58,7 +58,7 @@ def test_every_model_at_every_level(name: str, compiler: str, level: str) -> Non
 
 
 @pytest.mark.parametrize("compiler", COMPILERS)
-@pytest.mark.parametrize("name", BUNDLES)
+@pytest.mark.parametrize("name", ON_AN_UNO)
 def test_the_float_build_too(name: str, compiler: str) -> None:
     candidate = bundled(name, samples=1)
     source = emit_float_c(candidate.batch.program, candidate.parameters)
