@@ -52,6 +52,7 @@ class Layers:
         """The text of the program, with the place of its declarations."""
         first, second = self.channels
         sizes = {"size": self.size, "features": self.size**2, "one": first, "two": second, "flat": self.flat}
+        # what the operators have in braces stays doubled, for the formatting that fills in the declarations
         return PROGRAM.replace("{{", "{{{{").replace("}}", "}}}}").format(declarations="{declarations}", **sizes)
 
 
