@@ -84,7 +84,7 @@ class TfliteOperator:
 
 @dataclass(frozen=True)
 class TfliteModel:
-    """The one subgraph of a file."""
+    """One subgraph of a file, most often the only one."""
 
     path: str
     tensors: tuple[TfliteTensor, ...]
@@ -95,24 +95,38 @@ class TfliteModel:
 
 def read_model(path: Path) -> TfliteModel:
     """The model of a file. InputError for one that is none, is cut short, or has several subgraphs (control flow)."""
+    subgraphs = read_subgraphs(path)
+    if len(subgraphs) != 1:
+        raise InputError(str(path), expected="a model with one subgraph", found=str(len(subgraphs)))
+    return subgraphs[0]
+
+
+def read_subgraphs(path: Path) -> tuple[TfliteModel, ...]:
+    """All subgraphs of a file, by their numbers; the first one is the model, the others are what its control flow runs. InputError for a
+    file that is none, is cut short, or has none."""
     content = read_content(path)
     import tflite  # two hundred small modules
 
     with _inside(path):
         model = tflite.Model.GetRootAs(content, 0)
-        if model.SubgraphsLength() != 1:
-            raise InputError(str(path), expected="a model with one subgraph", found=str(model.SubgraphsLength()))
-        graph = model.Subgraphs(0)
-        types = _names(tflite.TensorType)
-        tensors = tuple(_tensor(model, graph.Tensors(k), k, types) for k in range(graph.TensorsLength()))
         kinds = [
             _kind(model.OperatorCodes(k), _names(tflite.BuiltinOperator)) for k in range(model.OperatorCodesLength())
         ]
-        operators = tuple(_operator(graph.Operators(k), k, kinds) for k in range(graph.OperatorsLength()))
-        found = TfliteModel(
-            str(path), tensors, operators, _numbers(graph.InputsAsNumpy()), _numbers(graph.OutputsAsNumpy())
-        )
-        _require_tensors(found)
+        types = _names(tflite.TensorType)
+        found = tuple(_subgraph(path, model, number, kinds, types) for number in range(model.SubgraphsLength()))
+    if not found:
+        raise InputError(str(path), expected="a model with one subgraph", found="0")
+    return found
+
+
+def _subgraph(path: Path, model: Any, number: int, kinds: list[str], types: dict[int, str]) -> TfliteModel:
+    graph = model.Subgraphs(number)
+    tensors = tuple(_tensor(model, graph.Tensors(k), k, types) for k in range(graph.TensorsLength()))
+    operators = tuple(_operator(graph.Operators(k), k, kinds) for k in range(graph.OperatorsLength()))
+    found = TfliteModel(
+        str(path), tensors, operators, _numbers(graph.InputsAsNumpy()), _numbers(graph.OutputsAsNumpy())
+    )
+    _require_tensors(found)
     return found
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -46,11 +46,12 @@ class History:
 @dataclass
 class Builder:
     """`constants` and `tensors` are the values of the file by name; `parameters` those of the program, `location` where the node that is
-    being converted stands."""
+    being converted stands. `convert` adds an operator to the program, for operators that are made of others."""
 
     emitter: Emitter
     constants: dict[str, Array]
     location: Location
+    convert: Callable[[Builder, TrainedNode], None]
     tensors: dict[str, Tensor] = field(default_factory=dict)
     labels: dict[str, View] = field(default_factory=dict)
     parameters: dict[str, RealArray] = field(default_factory=dict)

@@ -24,6 +24,7 @@ from kilotune.codegen.trained.folded import FOLDED
 from kilotune.codegen.trained.folding import fold
 from kilotune.codegen.trained.histories import without_histories
 from kilotune.codegen.trained.model import TrainedGraph, TrainedNode
+from kilotune.codegen.trained.states_in_place import with_states_in_place
 from kilotune.codegen.trained.two_classes import with_one_score
 
 MISTAKES = MappingProxyType(
@@ -61,7 +62,7 @@ def converted_nodes(model: TrainedGraph, name: str, returns: Returns) -> Convert
     _convert_nodes(builder, model)
     result, kind = _result(builder, model, returns)
     whole = Program(name, tuple(builder.emitter.variables), tuple(builder.emitter.body), result, kind)
-    program = _used(without_histories(whole, builder.histories))
+    program = _used(with_states_in_place(without_histories(whole, builder.histories)))
     check_length(program.body)
     check_work(program.body)
     parameters = {
@@ -94,7 +95,7 @@ def _class_count(program: Program) -> int | None:
 def _start(model: TrainedGraph) -> Builder:
     emitter = Emitter(frozenset({INPUT}))
     location = Location(model.path, 0, 0, f"input {model.input_name!r}")
-    builder = Builder(emitter, dict(model.constants), location)
+    builder = Builder(emitter, dict(model.constants), location, _convert)
     view = emitter.declare(Variable(emitter.claim(INPUT), model.input_shape, Role.INPUT, location))
     builder.bind(model.input_name, view)
     return builder

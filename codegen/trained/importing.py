@@ -18,6 +18,7 @@ from kilotune.codegen.file_kinds import FileKind, kind_of_file
 from kilotune.codegen.float_evaluator import run_float
 from kilotune.codegen.trained.classical import DOMAIN, TREES, without_classical
 from kilotune.codegen.trained.column_selection import with_columns_in_weights
+from kilotune.codegen.trained.constant_nodes import with_constants, with_executed_constants
 from kilotune.codegen.trained.conversion import Converted, convert, converted_nodes, shortened
 from kilotune.codegen.trained.endings import RENAMING, Returns, ending_of
 from kilotune.codegen.trained.feature_scales import scaled_features
@@ -27,6 +28,7 @@ from kilotune.codegen.trained.model import TrainedGraph
 from kilotune.codegen.trained.normalising import check_quantised_range
 from kilotune.codegen.trained.onnx_models import read_onnx
 from kilotune.codegen.trained.polynomials import with_rows_of_terms
+from kilotune.codegen.trained.rolling import rolled
 from kilotune.codegen.trained.samples import SamplePart, Samples, read_samples
 from kilotune.codegen.trained.tflite_models import read_tflite
 
@@ -110,10 +112,10 @@ def _score_count(model: TrainedGraph) -> int:
 def read_trained(path: Path) -> TrainedGraph:
     """The model of an ONNX or TensorFlow Lite file."""
     if kind_of_file(path) is FileKind.TFLITE or path.suffix == ".tflite":
-        return read_tflite(path)
-    return with_columns_in_weights(
-        with_joined_parts(with_rows_of_terms(with_named_shares(without_classical(read_onnx(path)))))
-    )
+        return rolled(read_tflite(path))
+    graph = without_classical(with_constants(read_onnx(path)))
+    graph = with_columns_in_weights(with_joined_parts(with_rows_of_terms(with_named_shares(graph))))
+    return with_executed_constants(rolled(graph))
 
 
 def returned(model: TrainedGraph, targets: RealArray | None, data: Path) -> Returns:

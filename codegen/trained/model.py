@@ -68,7 +68,8 @@ class TrainedNode:
 class TrainedGraph:
     """`nodes` in an order in which they can run. `input_shape` is that of one sample as the operators expect it, a free batch as 1;
     `outputs` are the values that the file returns, in its order. `classes`: what labels stand for, where the file says it.
-    `input_grid` and `output_grid`: of files whose integers are kept."""
+    `input_grid` and `output_grid`: of files whose integers are kept. `rounded`: whether constants are integers' real numbers, so that a
+    bias that a file has several times, with other scales, is not quite the same."""
 
     path: str
     nodes: tuple[TrainedNode, ...]
@@ -79,3 +80,4 @@ class TrainedGraph:
     classes: tuple[ClassName, ...] = ()
     input_grid: QuantisationGrid | None = None
     output_grid: QuantisationGrid | None = None
+    rounded: bool = False

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import MappingProxyType
 
@@ -11,9 +11,10 @@ import numpy as np
 from kilotune.codegen.arrays import Array
 from kilotune.codegen.diagnostics import InputError
 from kilotune.codegen.onnx.obstacles import error_at
-from kilotune.codegen.tflite.model_file import TfliteOperator, TfliteTensor, read_model
+from kilotune.codegen.tflite.model_file import TfliteOperator, TfliteTensor, read_model, read_subgraphs
 from kilotune.codegen.trained.model import TrainedGraph, TrainedNode, check_features
 from kilotune.codegen.trained.tflite_arithmetic import ARITHMETIC
+from kilotune.codegen.trained.tflite_loops import while_loop
 from kilotune.codegen.trained.tflite_quantised import QUANTISED, grids_of_ends
 from kilotune.codegen.trained.tflite_rearranging import REARRANGING
 from kilotune.codegen.trained.tflite_translation import Translation, Translator
@@ -26,21 +27,18 @@ ELEMENT_TYPES = MappingProxyType(
 )  # fmt: skip
 """What constants are made of, by the schema's names."""
 
-TRANSLATORS: Mapping[str, Translator] = MappingProxyType({**ARITHMETIC, **REARRANGING})
-
 
 def read_tflite(path: Path, *, keep_quantisation: bool = False) -> TrainedGraph:
     """The model of a TensorFlow Lite file, with `keep_quantisation` of its own integers. InputError, one sentence, for a file that is none,
     and for inputs and outputs other than one."""
-    model = read_model(path)
+    subgraphs = (read_model(path),) if keep_quantisation else read_subgraphs(path)
+    model = subgraphs[0]
     if len(model.inputs) != 1 or not model.outputs:
         found = f"{len(model.inputs)} and {len(model.outputs)}"
         raise InputError(str(path), subject="inputs and outputs", expected="one and one", found=found)
-    translation = Translation(model)
-    for tensor in model.tensors:
-        if tensor.data is not None:
-            values = _integers(tensor, str(path)) if keep_quantisation else _values(tensor, str(path))
-            translation.constants[translation.name(tensor.number)] = values
+    constants = _integers if keep_quantisation else _values
+    translation = Translation(model, subgraphs)
+    _add_constants(translation, constants)
     for operator in model.operators:
         _translate(translation, operator, QUANTISED if keep_quantisation else TRANSLATORS)
     given = model.tensors[model.inputs[0]]
@@ -57,7 +55,25 @@ def read_tflite(path: Path, *, keep_quantisation: bool = False) -> TrainedGraph:
         tuple(translation.name(number) for number in model.outputs),
         (),
         *(grids_of_ends(model) if keep_quantisation else (None, None)),
+        rounded=any(tensor.data is not None and tensor.quantisation is not None for tensor in model.tensors),
     )
+
+
+def _add_constants(translation: Translation, values: Callable[[TfliteTensor, str], Array]) -> None:
+    for tensor in translation.model.tensors:
+        if tensor.data is not None:
+            translation.constants[translation.name(tensor.number)] = values(tensor, translation.model.path)
+
+
+def _while(translation: Translation, operator: TfliteOperator) -> None:
+    """A loop over the places of a sequence, whose body is translated as the model is."""
+
+    def body_of(number: int, within: str) -> Translation:
+        body = Translation(translation.subgraphs[number], translation.subgraphs, within)
+        _add_constants(body, _values)
+        return body
+
+    while_loop(translation, operator, body_of, lambda body, one: _translate(body, one, TRANSLATORS))
 
 
 def _integers(tensor: TfliteTensor, path: str) -> Array:
@@ -115,3 +131,6 @@ def _refuse(translation: Translation, operator: TfliteOperator, why: str) -> Non
     writes = tuple(translation.name(number) for number in operator.writes) or ("nothing",)
     place = translation.place_of(operator)
     translation.nodes.append(TrainedNode(operator.kind, reads, writes, place, refusal=why))
+
+
+TRANSLATORS: Mapping[str, Translator] = MappingProxyType({**ARITHMETIC, **REARRANGING, "WHILE": _while})

@@ -117,6 +117,16 @@ def _slice(translation: Translation, operator: TfliteOperator) -> None:
     translation.add(operator, "Slice", [translation.name(value), *reads], translation.name(operator.writes[0]))
 
 
+def _reverse(translation: Translation, operator: TfliteOperator) -> None:
+    """Some axes from their last place on."""
+    value = operator.reads[0]
+    axes = translation.whole_numbers(operator.reads[1], "axes")
+    least = -(1 << 31) - 1
+    parts = {"starts": [-1] * len(axes), "ends": [least] * len(axes), "axes": axes, "steps": [-1] * len(axes)}
+    reads = [translation.constant_of(operator, label, np.array(numbers)) for label, numbers in parts.items()]
+    translation.add(operator, "Slice", [translation.name(value), *reads], translation.name(operator.writes[0]))
+
+
 def _gather(translation: Translation, operator: TfliteOperator) -> None:
     reads = [translation.name(number) for number in operator.reads[:2]]
     axis = option(operator, "Axis", 0)
@@ -139,6 +149,7 @@ REARRANGING: Mapping[str, Translator] = MappingProxyType(
         "STRIDED_SLICE": _strided_slice,
         "SLICE": _slice,
         "GATHER": _gather,
+        "REVERSE_V2": _reverse,
     }
 )
 """By the schema's names of operators."""

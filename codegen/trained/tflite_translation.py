@@ -24,15 +24,18 @@ ACTIVATIONS: Mapping[int, tuple[str, dict[str, float]]] = MappingProxyType(
 
 @dataclass
 class Translation:
-    """The nodes so far. `constants`: by the name of their tensor, real numbers."""
+    """The nodes so far. `constants`: by the name of their tensor, real numbers. `subgraphs` are all of the file, of which `model` is one;
+    `within`: what the names of its tensors begin with, where it is the body of an operator."""
 
     model: TfliteModel
+    subgraphs: Sequence[TfliteModel] = ()
+    within: str = ""
     constants: dict[str, Array] = field(default_factory=dict)
     nodes: list[TrainedNode] = field(default_factory=list)
 
     def name(self, number: int) -> str:
         """What a tensor is called: as in the file, with its number, since names there need not differ."""
-        return f"{self.model.tensors[number].name or 'tensor'}#{number}"
+        return f"{self.within}{self.model.tensors[number].name or 'tensor'}#{number}"
 
     def shape(self, number: int) -> tuple[int, ...]:
         """The shape that the file states."""
@@ -63,7 +66,7 @@ class Translation:
     def place_of(self, operator: TfliteOperator) -> str:
         """Which operator of the file it is, for messages."""
         written = f" that writes {self.model.tensors[operator.writes[0]].name!r}" if operator.writes else ""
-        return f"operator {operator.number} ({operator.kind}{written})"
+        return f"{self.within and 'body '}operator {operator.number} ({operator.kind}{written})"
 
     def finish(self, operator: TfliteOperator, before: str) -> None:
         """The activation that is part of an operator, and the operator's result."""
