@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 import numpy as np
 
 from kilotune.codegen.array_files import RealArray
+from kilotune.codegen.arrays import Array
 from kilotune.codegen.feature_scaling import FeatureScaling
 from kilotune.codegen.fixed.arithmetic import exponent
 from kilotune.codegen.trained.builder import FOLDED_NAME
-from kilotune.codegen.trained.folding import affine_of, fold
+from kilotune.codegen.trained.folding import Rescaling, affine_of, fold
 from kilotune.codegen.trained.model import TrainedGraph, TrainedNode
 
 LEAST_SPREAD = 4
@@ -109,8 +110,9 @@ def _with_scales_in_scaler(model: TrainedGraph, scaling: FeatureScaling) -> Trai
     name, taken = model.input_name, list[TrainedNode]()
     while True:
         readers = [node for node in model.nodes if name in node.inputs]
-        affine = affine_of(readers[0], model.constants) if len(readers) == 1 and name not in model.outputs else None
-        if affine is None or np.broadcast_shapes(affine.factor.shape, affine.offset.shape, shape) != shape:
+        alone = len(readers) == 1 and name not in model.outputs
+        affine = _by_element(readers[0], model.constants, shape) if alone else None
+        if affine is None:
             break
         factor, offset = factor * affine.factor, offset * affine.factor + affine.offset
         taken.append(readers[0])
@@ -125,6 +127,22 @@ def _with_scales_in_scaler(model: TrainedGraph, scaling: FeatureScaling) -> Trai
     added = {names[0]: _narrowed(factor), names[2]: _narrowed(offset)}
     kept = tuple(node for node in model.nodes if node not in taken)
     return replace(model, nodes=(*scaler, *kept), constants={**model.constants, **added})
+
+
+def _by_element(node: TrainedNode, constants: Mapping[str, Array], shape: tuple[int, ...]) -> Rescaling | None:
+    """What a node does with features of `shape`, in arrays that broadcast to it; None where it does something else."""
+    affine = affine_of(node, constants)
+    if affine is None:
+        return None
+    if node.kind == "BatchNormalization":  # one number for each place of the second axis
+        if len(shape) < 2 or affine.factor.shape != shape[1:2]:
+            return None
+        by_channel = (-1, *(1 for _ in shape[2:]))
+        return replace(affine, factor=affine.factor.reshape(by_channel), offset=affine.offset.reshape(by_channel))
+    try:
+        return affine if np.broadcast_shapes(affine.factor.shape, affine.offset.shape, shape) == shape else None
+    except ValueError:
+        return None
 
 
 def _narrowed(values: RealArray) -> RealArray:

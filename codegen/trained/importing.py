@@ -28,6 +28,7 @@ from kilotune.codegen.trained.model import TrainedGraph
 from kilotune.codegen.trained.normalising import check_quantised_range
 from kilotune.codegen.trained.onnx_models import read_onnx
 from kilotune.codegen.trained.polynomials import with_rows_of_terms
+from kilotune.codegen.trained.quantised_ends import with_ends
 from kilotune.codegen.trained.rolling import rolled
 from kilotune.codegen.trained.samples import SamplePart, Samples, read_samples
 from kilotune.codegen.trained.tflite_models import read_tflite
@@ -49,6 +50,7 @@ def import_bundle(path: Path, data: Path, label: str | None = None, returns: Ret
         raise InputError(str(path), place=trees[0].place, expected=expected, found=trees[0].kind.removeprefix(DOMAIN))
     samples = read_samples(data, model.input_shape, label)
     check_quantised_range(model, samples.train.features, data)
+    model = with_ends(model, samples.train.features)
     wanted = returns or returned(model, samples.train.targets, data)
     if wanted is Returns.VALUE:
         _check_real(model)

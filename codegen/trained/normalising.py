@@ -5,6 +5,7 @@ A converter raises ValueError "expected X, found Y"; who calls it adds file and 
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 import numpy as np
@@ -13,13 +14,18 @@ from kilotune.codegen import ir
 from kilotune.codegen.array_files import RealArray
 from kilotune.codegen.diagnostics import InputError
 from kilotune.codegen.trained.builder import Builder
-from kilotune.codegen.trained.elementwise import add, maker, scale, unary
+from kilotune.codegen.trained.elementwise import add, clip, scale, unary
 from kilotune.codegen.trained.folding import affine_of
 from kilotune.codegen.trained.model import TrainedGraph, TrainedNode
 from kilotune.codegen.trained.rearranging import identity
 
+RELU6 = 6.0
+
 BEYOND = 0.05
 """How far features may be outside of the range that a file was quantised for, as a part of it: calibration leaves out some."""
+
+ENDS = "ends"
+"""The attribute of a QuantizeLinear with the two numbers that it bounds values to; infinite ones are none. No file has it."""
 
 POSITIVE = frozenset(("relu", "relu6", "sigmoid", "abs", "exp"))
 """Functions that are never below 0."""
@@ -46,7 +52,7 @@ def normalise(builder: Builder, node: TrainedNode) -> None:
 
 def quantize(builder: Builder, node: TrainedNode) -> None:
     """Rounding to integers, which a program decides itself: what is left of it is where the integers end, if that is at 0, as behind a
-    Relu that was taken into them."""
+    Relu that was taken into them, or is one of its `ENDS`."""
     steps = builder.weights(node.inputs[1], "scale")
     named = builder.optional(node, 2)
     zero = np.zeros((), np.uint8) if named is None else builder.constant(named, "zero point")
@@ -55,10 +61,14 @@ def quantize(builder: Builder, node: TrainedNode) -> None:
     bits = 8 * zero.dtype.itemsize
     least = 0 if zero.dtype.kind == "u" else -(1 << (bits - 1))
     made_here = node.inputs[0] in builder.tensors and not _is_positive(builder, node.inputs[0])
+    low, high = node.attributes.get(ENDS, (-math.inf, math.inf))
     if made_here and bool((zero.astype(np.int64) == least).all()):
-        unary(builder, node, maker(builder, "relu"))
+        low = 0.0
+    if not made_here or (low, high) == (-math.inf, math.inf):
+        identity(builder, node)
         return
-    identity(builder, node)
+    high = RELU6 if low == 0 and abs(high - RELU6) < 1e-4 else high
+    clip(builder, node.in_its_place("Clip", node.inputs[0], min=low, max=high))
 
 
 def check_quantised_range(model: TrainedGraph, features: RealArray, path: Path) -> None:

@@ -43,6 +43,16 @@ CASES = {
     "a sequence": (Case("steps", (1, 4, 6), [("MatMul", ["x", "w"], ["y"], {})], WEIGHTS), SEQUENCE),
     "channels": (Case("channels", (1, 6, 5), [("Conv", ["x", "k"], ["y"], {"pads": [1, 1]})], {"k": draw(2, 6, 3)}), IMAGE),
 }  # fmt: skip
+NORMALISED = {"s": draw(4) + 2, "o": draw(4), "m": np.float32(3 * MIXED[1:5]), "v": np.float32(MIXED[1:5] ** 2)}
+NORMALISATION = ("BatchNormalization", ["x", "s", "o", "m", "v"], ["n"], {})
+for name, shape, behind, more in (
+    ("normalised before padding", (1, 4, 4), ("Conv", ["n", "k"], ["y"], {"pads": [1, 1]}), {"k": draw(2, 4, 3)}),
+    ("normalised images", (1, 4, 4, 4), ("Relu", ["n"], ["y"], {}), {}),
+    ("normalised, with places of their own", (1, 4, 3), ("Tanh", ["n"], ["y"], {}), {}),
+):
+    size = int(np.prod(shape[2:]))
+    features = (RANDOM.normal(3, 1, (40, 4, size)) * MIXED[1:5, None]).reshape(40, -1)
+    CASES[name] = (Case("bn", shape, [NORMALISATION, behind], {**NORMALISED, **more}), features)
 
 
 def imported(case: Case, features: np.ndarray, folder: Path) -> tuple[Bundle, Path]:

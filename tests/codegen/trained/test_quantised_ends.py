@@ -1,0 +1,53 @@
+"""Where integers of a quantised ONNX file end: values that a tool's Clip would have bounded are bounded by the file's integers alone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from kilotune.codegen import ir
+from kilotune.codegen.bundle import Bundle
+from kilotune.codegen.float_evaluator import run_float
+from kilotune.codegen.trained.endings import Returns
+from kilotune.codegen.trained.importing import import_bundle
+from tests.codegen.trained.cases import draw
+from tests.codegen.trained.onnx_files import Case, reference
+
+FEATURES = np.random.default_rng(9).normal(0, 1.5, (80, 6)).astype(np.float32).astype(np.float64)
+WEIGHTS = {"w": draw(6, 5), "v": draw(5, 3)}
+
+
+def _imported(low: float, high: float, folder: Path) -> tuple[Bundle, Path]:
+    """Two products, between which integers from `low` to `high` stand."""
+    step = np.float32((high - low) / 255)
+    zero = np.uint8(round(-low / float(step)))
+    nodes = [
+        ("MatMul", ["x", "w"], ["h"], {}),
+        ("QuantizeLinear", ["h", "step", "zero"], ["q"], {}),
+        ("DequantizeLinear", ["q", "step", "zero"], ["d"], {}),
+        ("MatMul", ["d", "v"], ["y"], {}),
+    ]
+    path = Case("ends", (1, 6), nodes, {**WEIGHTS, "step": step, "zero": zero}).write(folder)
+    np.savez(folder / "d.npz", X=FEATURES)
+    return import_bundle(path, folder / "d.npz", returns=Returns.VALUE), path
+
+
+@pytest.mark.parametrize(
+    ("low", "high"), [(0.0, 1.0), (0.0, 6.0), (-0.5, 0.75), (0.0, 100.0), (-100.0, 1.0), (-0.5, 100.0)]
+)
+def test_values_end_where_the_integers_do(low: float, high: float, tmp_path: Path) -> None:
+    bundle, path = _imported(low, high, tmp_path)
+    found = run_float(bundle.program, bundle.parameters, FEATURES).outputs
+    expected = reference(path, FEATURES).reshape(len(FEATURES), -1)
+    rounding = (high - low) / 255 * np.abs(WEIGHTS["v"]).sum(axis=0).max()
+    assert np.abs(found - expected).max() <= rounding
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "bounds"), [(-100.0, 100.0, 0), (0.0, 100.0, 1), (0.0, 6.0, 1), (-0.5, 100.0, 1), (0.0, 1.0, 2)]
+)
+def test_an_end_that_nothing_reaches_costs_nothing(low: float, high: float, bounds: int, tmp_path: Path) -> None:
+    program = _imported(low, high, tmp_path)[0].program
+    assert sum(isinstance(operation, ir.Relu | ir.Relu6) for operation in ir.operations(program.body)) == bounds
