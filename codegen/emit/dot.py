@@ -22,7 +22,7 @@ from kilotune.codegen.emit.runs import add_rows, add_run, takes_steps
 from kilotune.codegen.emit.schedule import Convolution, DenseProduct, SparseProduct, schedule_product
 from kilotune.codegen.emit.unrolled import divisor
 from kilotune.codegen.emit.walk import LoopNestWriter
-from kilotune.codegen.emit.windows import image_place, inside, output_moves, part_inside, window_place
+from kilotune.codegen.emit.windows import image_place, inside, output_moves, part_inside, name_places
 
 
 def emit_product(
@@ -106,14 +106,13 @@ def _emit_conv2d(context: Context, operation: ir.Conv2D, schedule: Convolution, 
         total.sum.start()
         kernel = [("i5", kernel_height), ("i6", kernel_width), ("k", group_in)]
         with writer.loops(kernel) as (ky, kx, k):
-            writer.line(f"const kt_index row = {window_place(rows, y, ky)};")
-            writer.line(f"const kt_index column = {window_place(columns, x, kx)};")
             moves = [(image, a.strides[0]), ("row", a.strides[1]), ("column", a.strides[2])]
             moves += [(group, group_in * a.strides[3]), (k, a.strides[3])]
             pixel = storage.element(a, moves)
             weight = visit(context, b, (group, ky, kx, k, channel), storage.strides(b))
             number = _tap_number((ky, kx, k), b.shape[1:4])
             condition = inside([("row", rows), ("column", columns)])
+            name_places(context, pixel.text + condition, [("row", rows, y, ky), ("column", columns, x, kx)])
             if condition and operation.outside:
                 kind, outside = storage.type_of(a.variable), constant(operation.outside).text
                 pixel = CExpression(f"({kind})({condition} ? {pixel.text} : {outside})", pixel.bits)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
@@ -52,10 +53,11 @@ def _under_window(context: Context, operation: ir.MaxPool, at: Sequence[str], ta
     """(element under a place of the window, condition that it lies in the image); lines that they need are written."""
     storage, (rows, columns), a = context.storage, window_axes(operation), operation.a
     if rows.checks or columns.checks:
-        context.writer.line(f"const kt_index row = {window_place(rows, at[1], taps[0])};")
-        context.writer.line(f"const kt_index column = {window_place(columns, at[2], taps[1])};")
         value = visit(context, a, (at[0], "row", "column", at[3]), a.strides)
-        return value.text, inside([("row", rows), ("column", columns)])
+        condition = inside([("row", rows), ("column", columns)])
+        names = [("row", rows, at[1], taps[0]), ("column", columns, at[2], taps[1])]
+        name_places(context, value.text + condition, names)
+        return value.text, condition
     moves = [(tap, a.strides[1 + axis] * operation.dilation[axis]) for axis, tap in enumerate(taps)]
     if storage.in_flash(a.variable):
         return storage.element(a, [*_window_moves(operation, at), *moves]).text, ""
@@ -63,7 +65,15 @@ def _under_window(context: Context, operation: ir.MaxPool, at: Sequence[str], ta
     return f"window[{number}]", ""
 
 
-def window_place(axis: WindowAxis, position: str, offset: str) -> str:
+def name_places(context: Context, text: str, names: Sequence[tuple[str, WindowAxis, str, str]]) -> None:
+    """Name the places under a window that C `text` reads: (name, axis, position of the window, offset in it). An image of one row has no row
+    to name."""
+    for name, axis, position, offset in names:
+        if re.search(rf"\b{name}\b", text):
+            context.writer.line(f"const kt_index {name} = {_window_place(axis, position, offset)};")
+
+
+def _window_place(axis: WindowAxis, position: str, offset: str) -> str:
     """The C expression of the place under a window at `position`, `offset` places from its beginning."""
     terms = [
         f"{position} * {axis.stride}" if axis.stride != 1 else position,
