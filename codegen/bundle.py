@@ -11,6 +11,7 @@ from kilotune.codegen.array_files import RealArray, array_names, check_finite, f
 from kilotune.codegen.class_names import ClassName
 from kilotune.codegen.dataset import Dataset, load_dataset
 from kilotune.codegen.diagnostics import InputError
+from kilotune.codegen.feature_order import FeatureOrder
 from kilotune.codegen.feature_scaling import FeatureScaling
 from kilotune.codegen.language.elaborate import INPUT_NAME, elaborate
 from kilotune.codegen.language.parser import parse
@@ -30,7 +31,7 @@ class Bundle:
     for a program that returns real numbers. `scaling`: what was done to the features of `train` and `test`, and has to be done to every
     other sample before it is quantised; None where the program takes them as they are.
     `class_names`: what the classes are called, where that is not their number. `result_grid`: where the integers stand that a quantised
-    program returns.
+    program returns. `order`: which features of the model the program's are, where they stand in another order.
     """
 
     name: str
@@ -42,6 +43,7 @@ class Bundle:
     scaling: FeatureScaling | QuantisationGrid | None = None
     class_names: tuple[ClassName, ...] = ()
     result_grid: QuantisationGrid | None = None
+    order: FeatureOrder | None = None
 
 
 def load_bundle(path: Path) -> Bundle:

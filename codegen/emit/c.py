@@ -39,6 +39,7 @@ from kilotune.codegen.emit.tables import Functions
 from kilotune.codegen.emit.unpacking_size import UnpackingSize
 from kilotune.codegen.emit.windows import emit_argmax, emit_maxpool
 from kilotune.codegen.emit.writer import Writer, counter_type
+from kilotune.codegen.feature_order import FeatureOrder
 from kilotune.codegen.feature_scaling import FeatureScaling
 from kilotune.codegen.fixed.table import FixedBatch
 from kilotune.codegen.hazards import find_hazard
@@ -97,6 +98,7 @@ def emit_c(
     scaling: FeatureScaling | QuantisationGrid | None = None,
     class_names: tuple[ClassName, ...] = (),
     result_grid: QuantisationGrid | None = None,
+    order: FeatureOrder | None = None,
 ) -> CSource:
     """The only candidate of `batch` as C.
 
@@ -106,7 +108,7 @@ def emit_c(
     a sample with all but its first so many frames. `shape`: how inner loops are written, plainly unless it is given.
     `scaling`: what callers do to features before
     they are quantised. `class_names`: what the classes are called, where that is not their number. `result_grid`: where the
-    integers stand that a quantised program returns. Raises ValueError
+    integers stand that a quantised program returns. `order`: which features of the model its own are. Raises ValueError
     for a batch of another size, an operation that overwrites what it still has to read, a placement in which two live
     variables overlap, or a program that reads its input in no loop over frames and is to be called with each.
     """
@@ -138,6 +140,7 @@ def emit_c(
         scaling,
         class_names,
         result_grid,
+        order,
     )
     flash = made.flash_bytes + int(UnpackingSize(batch.program).code_bytes(batch)[0])
     return dataclasses.replace(made, flash_bytes=flash, candidate=Candidate(whole, parameters, shape, hop))
@@ -153,6 +156,7 @@ def emit_program(
     scaling: FeatureScaling | QuantisationGrid | None = None,
     class_names: tuple[ClassName, ...] = (),
     result_grid: QuantisationGrid | None = None,
+    order: FeatureOrder | None = None,
 ) -> CSource:
     """The program of `context` in any arithmetic; `names`: of the files and of the function.
 
@@ -168,7 +172,7 @@ def emit_program(
     layout = lay_out(storage, variables, context.scratches, placement, context.chains)
     arrays, functions = tables()
     constants = [*parameter_arrays(storage, program, parameters), *arrays]
-    interface = describe_interface(storage, program, context.stream, scaling, class_names, result_grid)
+    interface = describe_interface(storage, program, context.stream, scaling, class_names, result_grid, order)
     name, function = names
     prototype = signature(interface, function)
     resets, reset_prototype = reset_function(context, function)

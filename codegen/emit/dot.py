@@ -22,7 +22,7 @@ from kilotune.codegen.emit.runs import add_rows, add_run, takes_steps
 from kilotune.codegen.emit.schedule import Convolution, DenseProduct, SparseProduct, schedule_product
 from kilotune.codegen.emit.unrolled import divisor
 from kilotune.codegen.emit.walk import LoopNestWriter
-from kilotune.codegen.emit.windows import image_place, inside, output_moves, part_inside, name_places
+from kilotune.codegen.emit.windows import image_place, inside, name_places, output_moves, part_inside
 
 
 def emit_product(

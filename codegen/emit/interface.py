@@ -15,6 +15,7 @@ from kilotune.codegen.emit.feature_quantiser import feature_function, quantiser,
 from kilotune.codegen.emit.operators import int_type
 from kilotune.codegen.emit.storage import VariableStorage
 from kilotune.codegen.emit.streaming import FrameStream
+from kilotune.codegen.feature_order import FeatureOrder
 from kilotune.codegen.feature_scaling import FeatureScaling
 from kilotune.codegen.quantisation_grid import QuantisationGrid
 
@@ -29,7 +30,8 @@ class Interface:
     further ones of overlapping samples it has the next result, else 0. `scaling`: what is done to features
     before they are quantised, where each has a scale
     of its own, or on which grid all are; `result_grid`: on which grid results are. `thresholds`: by feature, where it is given as how
-    many of them are below it. `class_names`: what the classes are called, where that is not their number.
+    many of them are below it. `class_names`: what the classes are called, where that is not their number. `order`: which features of the
+    model the sample's are, where they stand in another order.
     """
 
     kind: ir.ResultKind
@@ -48,6 +50,7 @@ class Interface:
     result_grid: QuantisationGrid | None = None
     thresholds: Mapping[int, NDArray[np.float32]] | None = None
     class_names: tuple[ClassName, ...] = ()
+    order: FeatureOrder | None = None
 
     @property
     def input_type(self) -> str:
@@ -67,9 +70,10 @@ def describe_interface(
     scaling: FeatureScaling | QuantisationGrid | None = None,
     class_names: tuple[ClassName, ...] = (),
     result_grid: QuantisationGrid | None = None,
+    order: FeatureOrder | None = None,
 ) -> Interface:
-    """What the program of `storage` asks of its caller, whose input arrives as `stream` says, each feature at a scale of `scaling`; its
-    classes are called `class_names`, and integers that it returns stand on `result_grid`."""
+    """What the program of `storage` asks of its caller, whose input arrives as `stream` says and in that `order`, each feature at a scale of
+    `scaling`; its classes are called `class_names`, and integers that it returns stand on `result_grid`."""
     given, result = program.input, program.result.variable
     writers = [o for o in ir.operations(program.body) if o.out.variable == result]
     classes = 0
@@ -93,6 +97,7 @@ def describe_interface(
         scaling,
         result_grid,
         class_names=class_names,
+        order=order,
     )
 
 
@@ -115,11 +120,12 @@ def header(interface: Interface, first: str, name: str, prototype: str) -> str:
     guard = f"{''.join(c if c.isalnum() else '_' for c in name).upper()}_H"
     lines += [f"#ifndef {guard}", f"#define {guard}", "", "#include <stdint.h>", ""]
     if interface.real:
-        lines += [f"#define MODEL_FEATURES {interface.features}", ""]
+        lines += [*_ordered(interface), f"#define MODEL_FEATURES {interface.features}", ""]
     elif interface.input_bits:
         lines += [
             f"/* One sample: x[i] = {_taken(interface)}:",
             f"   x[i] = {feature_function(name)}(i, the feature). */",
+            *_ordered(interface),
             f"#define MODEL_FEATURES {interface.features}",
             f"#define MODEL_INPUT_BITS {interface.input_bits}",
         ]
@@ -151,6 +157,19 @@ def header(interface: Interface, first: str, name: str, prototype: str) -> str:
             lines.append(ranker(name, bits, interface.features, thresholds))
     lines.append("#endif")
     return "\n".join(lines) + "\n"
+
+
+def _ordered(interface: Interface) -> list[str]:
+    """Which feature is which, where they stand in another order than the model's own."""
+    if interface.order is None:
+        return []
+    formula = interface.order.formula
+    which = (
+        f"x[i] is that of the model's feature number {formula}"
+        if formula
+        else "feature_order of decisions.json says which is which"
+    )
+    return [f"/* Features stand frame by frame, what belongs to one moment side by side: {which} (from 0). */"]
 
 
 def _returned(interface: Interface) -> list[str]:

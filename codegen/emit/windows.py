@@ -66,8 +66,8 @@ def _under_window(context: Context, operation: ir.MaxPool, at: Sequence[str], ta
 
 
 def name_places(context: Context, text: str, names: Sequence[tuple[str, WindowAxis, str, str]]) -> None:
-    """Name the places under a window that C `text` reads: (name, axis, position of the window, offset in it). An image of one row has no row
-    to name."""
+    """Name the places under a window that C `text` reads: (name, axis, position of the window, offset in it). An image of one row has no
+    row to name."""
     for name, axis, position, offset in names:
         if re.search(rf"\b{name}\b", text):
             context.writer.line(f"const kt_index {name} = {_window_place(axis, position, offset)};")

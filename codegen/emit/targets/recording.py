@@ -151,6 +151,8 @@ def facts(source: CSource) -> str:
         else:
             how += " moves and multiplies the real value as that feature's own scale says, and truncates."
         given = f"Input: {face.features} features, each as {face.input_type}: {how}"
+        if face.order is not None:
+            given += " Features stand frame by frame, not in the model's own order: the header says which is which."
         if face.frames:
             how = (
                 "with each of which it is called"

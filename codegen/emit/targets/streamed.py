@@ -30,6 +30,7 @@ def in_parts(export: Export, in_steps: bool, *, overlapping: bool = False) -> Ex
         scaling=given.interface.scaling,
         class_names=given.interface.class_names,
         result_grid=given.interface.result_grid,
+        order=given.interface.order,
     )
     return dataclasses.replace(export, source=source)
 

@@ -96,6 +96,7 @@ def emit_program(
         scaling=problem.bundle.scaling,
         class_names=problem.bundle.class_names,
         result_grid=problem.bundle.result_grid,
+        order=problem.bundle.order,
     )
 
 
@@ -109,6 +110,7 @@ def decisions(problem: TunedModel, trial: Trial) -> dict[str, object]:
         "assignment": dict(trial.assignment),
         "metrics": dict(trial.measurement.metrics),
         **({} if scaling is None else {"features": dataclasses.asdict(scaling)}),
+        **({} if problem.bundle.order is None else {"feature_order": problem.bundle.order.places}),
         **({"classes": list(names)} if names else {}),
         **formats_of(problem.lower(trial.assignment)),
     }

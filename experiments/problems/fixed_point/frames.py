@@ -10,6 +10,7 @@ from kilotune.codegen import ir
 from kilotune.codegen.bundle import Bundle
 from kilotune.codegen.dataset import Dataset
 from kilotune.codegen.emit.streaming import streamed
+from kilotune.codegen.feature_order import FeatureOrder
 from kilotune.codegen.feature_scaling import FeatureScaling
 from kilotune.codegen.time_steps import FramedProgram, over_frames
 
@@ -64,4 +65,7 @@ def _reordered(bundle: Bundle, framed: FramedProgram) -> Bundle:
             tuple(scaling.exponents[place] for place in framed.order),
             tuple(scaling.offsets[place] for place in framed.order),
         )
-    return dataclasses.replace(bundle, program=framed.program, train=parts[0], test=parts[1], scaling=scaling)
+    moved = None if framed.order == tuple(range(len(framed.order))) else FeatureOrder(framed.order)
+    return dataclasses.replace(
+        bundle, program=framed.program, train=parts[0], test=parts[1], scaling=scaling, order=moved
+    )

@@ -57,7 +57,12 @@ PRODUCTS = (
     image("conv-same", "Conv", {"w": draw(2, 3, 2, 2)}, auto_pad="SAME_UPPER"),
     image("depthwise", "Conv", {"w": draw(6, 1, 3, 3), "b": draw(6)}, group=3),
     one("conv-groups", "Conv", (1, 4, 5, 4), {"w": draw(6, 2, 2, 2)}, group=2),
-    Case("conv-of-one-place", IMAGE, [("GlobalAveragePool", ["x"], ["g"], {}), ("Conv", ["g", "w"], ["y"], {})], {"w": draw(4, 3, 1, 1)}),
+    Case(
+        "conv-of-one-place",
+        IMAGE,
+        [("GlobalAveragePool", ["x"], ["g"], {}), ("Conv", ["g", "w"], ["y"], {})],
+        {"w": draw(4, 3, 1, 1)},
+    ),
     one("conv-of-one-row", "Conv", (1, 2, 1, 7), {"w": draw(3, 2, 1, 3)}, pads=[0, 1, 0, 1], dilations=[1, 2]),
     one("conv-of-one-column", "Conv", (1, 4, 5, 1), {"w": draw(6, 2, 3, 1)}, group=2),
     one("max-pool-of-one-row", "MaxPool", (1, 2, 1, 6), kernel_shape=[1, 3], pads=[0, 1, 0, 1], strides=[1, 2]),

@@ -14,6 +14,7 @@ import pytest
 from kilotune.codegen import ir
 from kilotune.codegen.bundle import Bundle, load_bundle
 from kilotune.codegen.dataset import Dataset
+from kilotune.codegen.feature_order import FeatureOrder
 from kilotune.codegen.feature_scaling import FeatureScaling
 from kilotune.experiments.models.catalogue import resolve_model
 from kilotune.experiments.problems.fixed_point.frames import in_frames
@@ -141,6 +142,7 @@ def test_samples_and_their_scales_come_in_the_order_of_frames() -> None:
     assert framed.train is not None
     assert framed.train.features.tolist() == [order, [16 + n for n in order]]
     assert framed.scaling == FeatureScaling(tuple(order), tuple(map(float, order)))
+    assert framed.order == FeatureOrder(tuple(order))
 
 
 @pytest.mark.parametrize("hop", [0, 1, 3])
