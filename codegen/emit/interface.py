@@ -72,8 +72,8 @@ def describe_interface(
     result_grid: QuantisationGrid | None = None,
     order: FeatureOrder | None = None,
 ) -> Interface:
-    """What the program of `storage` asks of its caller, whose input arrives as `stream` says and in that `order`, each feature at a scale of
-    `scaling`; its classes are called `class_names`, and integers that it returns stand on `result_grid`."""
+    """What the program of `storage` asks of its caller, whose input arrives as `stream` says and in that `order`, each feature at a scale
+    of `scaling`; its classes are called `class_names`, and integers that it returns stand on `result_grid`."""
     given, result = program.input, program.result.variable
     writers = [o for o in ir.operations(program.body) if o.out.variable == result]
     classes = 0

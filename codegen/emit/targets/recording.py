@@ -136,6 +136,17 @@ def _steps(source: CSource) -> str:
     )
 
 
+def _arrival(face: Interface) -> str:
+    """How features come, where that is not all at once in the model's order."""
+    said = ""
+    if face.order is not None:
+        said += " Features stand frame by frame, not in the model's own order: the header says which is which."
+    if face.frames:
+        called = "for each of which the program calls the function that it is given"
+        said += f" They arrive in {face.frames} frames, {'with each of which it is called' if face.pushed else called}."
+    return said
+
+
 def facts(source: CSource) -> str:
     """What a caller must know, as items of a README."""
     face = source.interface
@@ -151,15 +162,7 @@ def facts(source: CSource) -> str:
         else:
             how += " moves and multiplies the real value as that feature's own scale says, and truncates."
         given = f"Input: {face.features} features, each as {face.input_type}: {how}"
-        if face.order is not None:
-            given += " Features stand frame by frame, not in the model's own order: the header says which is which."
-        if face.frames:
-            how = (
-                "with each of which it is called"
-                if face.pushed
-                else "for each of which the program calls the function that it is given"
-            )
-            given += f" They arrive in {face.frames} frames, {how}."
+        given += _arrival(face)
     else:
         given = "The program takes no input."
     if face.kind is ir.ResultKind.CLASS:
