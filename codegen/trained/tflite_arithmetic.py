@@ -116,6 +116,15 @@ def _arg_max(translation: Translation, operator: TfliteOperator) -> None:
     translation.add(operator, "ArgMax", reads, translation.name(operator.writes[0]), axis=axis, keepdims=0)
 
 
+def _dequantize(translation: Translation, operator: TfliteOperator) -> None:
+    """Integers, or weights of 16-bit floats, as 32-bit floats: constants stay constants."""
+    given, result = translation.name(operator.reads[0]), translation.name(operator.writes[0])
+    if given in translation.constants:
+        translation.constants[result] = translation.constants[given].astype(np.float64)
+    else:
+        translation.add(operator, "Identity", [given], result)
+
+
 ARITHMETIC: Mapping[str, Translator] = MappingProxyType(
     {
         "CONV_2D": _convolution,
@@ -144,7 +153,7 @@ ARITHMETIC: Mapping[str, Translator] = MappingProxyType(
         "SOFTMAX": _softmax,
         "LOG_SOFTMAX": _function("LogSoftmax"),
         "QUANTIZE": _function("Identity"),
-        "DEQUANTIZE": _function("Identity"),
+        "DEQUANTIZE": _dequantize,
         "ARG_MAX": _arg_max,
     }
 )

@@ -27,7 +27,7 @@ from kilotune.codegen.fixed.sequential_rounding import sequential_roundings
 from kilotune.codegen.fixed.shiftry import ShiftryLowering
 from kilotune.codegen.fixed.table import FixedBatch, unencoded
 from kilotune.codegen.placement import PlacedVariables
-from kilotune.codegen.profile import Profile, Profiler
+from kilotune.codegen.profile import Profiler
 from kilotune.evaluators.fixed_point.measuring import DerivedMetric, FixedPointEvaluator, Task, precision_metric
 from kilotune.evaluators.fixed_point.simulator import Backend
 from kilotune.search.fingerprint import absent_as
@@ -39,8 +39,10 @@ from kilotune.spaces.shiftry.formats import (
     DEFAULT_BITS,
     DEMOTED_BITS,
     WIDE_BITS,
+    Format,
     Offered,
     aligned_parameters,
+    nearly_fills,
     offered_formats,
     parse_format,
 )
@@ -149,12 +151,16 @@ class ShiftryCandidates:
             profiler=profiler,
         )
         self.profile = profiler.made()
+        largest = {row: float(values[-1]) for row, values in self.profile.exponents.items()}
+        self.lowering = ShiftryLowering(task.program, largest, options.rounding, options.accumulator)
         self._index = {v.name: i for i, v in enumerate(task.program.variables)}
         self._roundings = sequential_roundings(task.program, task.parameters, task.features) if options.truer else {}
         self._row_scales = (
             all_row_scales(task.program, task.parameters, (*LAYOUTS, DEMOTED_BITS)) if options.finer else {}
         )
-        self.format_decisions = tuple(_decisions(task.program, self.profile, self._offered))
+        self.format_decisions = tuple(
+            _decisions(task.program, lambda variable: self._formats(variable, self._offered(variable.name)))
+        )
         self.decisions = (*self.format_decisions, *([_rounding_decision(options)] if options.any_rounding else []))
         self._columns = [self._index[d.name] for d in self.format_decisions]
         self._widths = [{option: parse_format(str(option)).bits for option in d.options} for d in self.format_decisions]
@@ -168,8 +174,6 @@ class ShiftryCandidates:
         self._format_places = [(d.name, {option: next(places) for option in d.options}) for d in self.format_decisions]
         self._all_formats, self._encodings = self._listed_formats()
         self._least_losses: dict[bytes, float] = {}  # by the widths of the first variables
-        largest = {row: float(values[-1]) for row, values in self.profile.exponents.items()}
-        self.lowering = ShiftryLowering(task.program, largest, options.rounding, options.accumulator)
 
     @property
     def precision_metric(self) -> str:
@@ -223,10 +227,15 @@ class ShiftryCandidates:
         wide = self.options.wide and summed
         return Offered(self.options.narrow, variable in self._roundings, rows, codebook, self.options.offsets, wide)
 
+    def _formats(self, variable: ir.Variable, offered: Offered) -> Sequence[Format]:
+        """A state that reaches almost a power of two has room beyond it, since rounding takes it there."""
+        magnitude = self.profile.magnitude(variable.name)
+        headroom = variable.name in self.lowering.pinned and nearly_fills(magnitude)
+        return offered_formats(variable.role, magnitude, offered, headroom=headroom)
+
     def papers_formats(self, variable: str) -> list[Option]:
         """The options of a variable that the paper has."""
-        role = self.task.program.variable(variable).role
-        return [str(form) for form in offered_formats(role, self.profile.magnitude(variable), Offered())]
+        return [str(form) for form in self._formats(self.task.program.variable(variable), Offered())]
 
     def stored_bytes(self, variable: str, option: Option) -> int:
         """Flash of a parameter in a format, without the code that reads it."""
@@ -351,14 +360,13 @@ def _rounding_decision(options: ShiftryOptions) -> Decision:
     return Decision(ROUNDING, tuple(rounding.value for rounding in (options.rounding, *others)))
 
 
-def _decisions(program: ir.Program, seen: Profile, offered: Callable[[str], Offered]) -> list[Decision]:
+def _decisions(program: ir.Program, offered: Callable[[ir.Variable], Sequence[Format]]) -> list[Decision]:
     """Inputs and parameters first, then temporaries in program order. Integer results are not decided."""
     decided = ir.used_variables(program) - ir.label_variables(program)
     result = []
     for variable in program.variables:
         if variable.name not in decided:
             continue
-        formats = offered_formats(variable.role, seen.magnitude(variable.name), offered(variable.name))
-        formats = [f for f in formats if not (variable.sparse and f.bits == 1)]  # one bit has no zero
+        formats = [f for f in offered(variable) if not (variable.sparse and f.bits == 1)]  # one bit has no zero
         result.append(Decision(variable.name, tuple(str(f) for f in formats)))
     return result

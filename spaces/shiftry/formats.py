@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
@@ -38,6 +39,10 @@ CODEBOOK = " codebook"
 
 SEQUENTIAL = " sequential"
 """How the text of a format ends whose values are rounded together."""
+
+NEARLY = 1 / 128
+"""How far a state of a loop may be from a power of two, as a part of it, and yet reach it by rounding: fixed-point tanh and sigmoid are 1
+where those of floats are nearly so."""
 
 BINARY_OFFSETS = (1, 2, 3)
 """Offsets of the scale at which one bit would reach the largest weight: binary weights stand for all of them."""
@@ -117,9 +122,11 @@ class Offered:
     wide: bool = False
 
 
-def offered_formats(role: ir.Role, magnitude: float, offered: Offered) -> Sequence[Format]:
-    """The formats of a variable, the best guess first: 16 bits, then 8, then fewer."""
+def offered_formats(role: ir.Role, magnitude: float, offered: Offered, *, headroom: bool = False) -> Sequence[Format]:
+    """The formats of a variable, the best guess first: 16 bits, then 8, then fewer. `headroom`: the data-driven scale of 16 bits is taken
+    to be half of what holds `magnitude`."""
     full, half = get_scale(magnitude, DEFAULT_BITS), get_scale(magnitude, DEMOTED_BITS)
+    full -= headroom
     if role is ir.Role.INPUT:
         others = sorted((s for s in range(DEFAULT_BITS) if s != full), key=lambda s: (abs(s - full), s))
         offsets = sorted(INPUT_OFFSETS, key=lambda o: (abs(o), o))
@@ -128,7 +135,7 @@ def offered_formats(role: ir.Role, magnitude: float, offered: Offered) -> Sequen
     if offered.offsets:
         formats += [Format(DEFAULT_BITS, full + o) for o in WIDE_OFFSETS]
     if offered.wide:
-        formats.append(Format(WIDE_BITS, get_scale(magnitude, WIDE_BITS)))
+        formats.append(Format(WIDE_BITS, get_scale(magnitude, WIDE_BITS) - headroom))
     if role is not ir.Role.PARAMETER:
         return formats
     widths = sorted(LAYOUTS, reverse=True) if offered.narrow else []
@@ -144,6 +151,12 @@ def offered_formats(role: ir.Role, magnitude: float, offered: Offered) -> Sequen
     if offered.truer:
         formats += [replace(form, sequential=True) for form in formats if form.bits <= DEMOTED_BITS]
     return formats
+
+
+def nearly_fills(magnitude: float) -> bool:
+    """Whether a magnitude is within `NEARLY` of the power of two above it, which values of a fixed-point program may reach where those of
+    the float program do not: there the largest integer is followed by the least."""
+    return magnitude > 0 and magnitude > (1 - NEARLY) * 2.0 ** math.ceil(math.log2(magnitude))
 
 
 def aligned_parameters(program: ir.Program) -> frozenset[str]:

@@ -9,9 +9,12 @@ import pytest
 
 from kilotune.codegen.diagnostics import InputError
 from kilotune.codegen.float_evaluator import run_float
+from kilotune.codegen.tflite.model_file import TfliteModel, TfliteOperator, TfliteTensor
 from kilotune.codegen.trained.conversion import convert
 from kilotune.codegen.trained.endings import Returns
+from kilotune.codegen.trained.tflite_arithmetic import ARITHMETIC
 from kilotune.codegen.trained.tflite_models import read_tflite
+from kilotune.codegen.trained.tflite_translation import Translation
 from tests.codegen.tflite.models import DATA
 from tests.codegen.trained.cases import draw
 from tests.codegen.trained.tflite_files import OneOperator, executed
@@ -101,3 +104,17 @@ def test_operands_that_must_be_constant_are_named(tmp_path: Path) -> None:
         InputError, match=r"operator 0 \(FULLY_CONNECTED that writes 't2'\): expected constant weights, found 't0#0'"
     ):
         convert(read_tflite(path), "one", Returns.VALUE)
+
+
+def test_weights_of_16_bit_floats_are_constants() -> None:
+    """Converters write them in front of a DEQUANTIZE each."""
+    values = np.array([0.5, -2.0, 1 / 3], dtype=np.float16)
+    tensors = (
+        TfliteTensor(0, "halves", (3,), "FLOAT16", values.view(np.uint8), False),
+        TfliteTensor(1, "weights", (3,), "FLOAT32", None, False),
+    )
+    operator = TfliteOperator(0, "DEQUANTIZE", (0,), (1,))
+    translation = Translation(TfliteModel("file", tensors, (operator,), (), (1,)), constants={"halves#0": values})
+    ARITHMETIC["DEQUANTIZE"](translation, operator)
+    assert not translation.nodes
+    np.testing.assert_array_equal(translation.constants["weights#1"], values.astype(np.float64))

@@ -114,7 +114,7 @@ def test_refine_opens_with_it_where_more_is_offered_than_the_papers_formats() ->
     assert ShiftrySpace(task, ShiftryOptions(narrow=True, front=("flash",))).opening(0) is None
     assert opening is not None
     study = Study(space, "refine", 1)
-    study.run(InProcessExecutor(space), Budget(trials=900))
+    study.run(InProcessExecutor(space), Budget(trials=1200))
     measured = {tuple(trial.assignment.items()) for trial in study.trials()}
     for batch in itertools.islice(trials_of(opening, space.evaluate), 2):
         assert {tuple(trial.assignment.items()) for trial in batch} <= measured
