@@ -12,6 +12,7 @@ from platformdirs.unix import Unix
 
 from kilotune.experiments.artefacts.packed_arrays import packed
 from kilotune.experiments.artefacts.whole_file import hash_of, replace
+from kilotune.experiments.notebook.torch_modules import is_module, module_bytes
 
 EXTRA = "pip install 'kilotune[import]'"
 
@@ -40,8 +41,8 @@ def handed_over(input: Input, options: Mapping[str, Any]) -> tuple[Input, dict[s
 def write_model(
     model: Any, features: Any, targets: Any = None, test: tuple[Any, Any] | None = None
 ) -> tuple[Path, Path]:
-    """(ONNX file, data file) of a fitted scikit-learn estimator, or of an ONNX ModelProto, in the user's data folder under a name that
-    follows from their content.
+    """(ONNX file, data file) of a fitted scikit-learn estimator, of a PyTorch module, or of an ONNX ModelProto, in the user's data folder
+    under a name that follows from their content.
 
     features: [samples, ..]; targets: [samples], None: the model's own outputs; test: the same of data that no search sees. ValueError, a
     sentence, for a model of another kind, and where skl2onnx is missing or does not know the estimator.
@@ -82,11 +83,11 @@ def _numbers(name: str, values: Any) -> np.ndarray[Any, Any]:
 def _onnx_bytes(model: Any, rows: np.ndarray[Any, Any]) -> bytes:
     if hasattr(model, "SerializeToString"):
         return bytes(model.SerializeToString())
+    if is_module(model):
+        return module_bytes(model, rows)
     if not (hasattr(model, "get_params") and hasattr(model, "predict")):
-        raise ValueError(
-            f"model: expected a fitted scikit-learn estimator or an ONNX ModelProto, found {type(model).__name__}; write a PyTorch module "
-            f"with torch.onnx.export and hand over input='model.onnx' instead."
-        )
+        expected = "a fitted scikit-learn estimator, a PyTorch module or an ONNX ModelProto"
+        raise ValueError(f"model: expected {expected}, found {type(model).__name__}.")
     try:
         from skl2onnx import to_onnx
     except ImportError:

@@ -61,8 +61,9 @@ def tune(
     input, strategy, limits, device, objective, seed: as the command's, None for the space's default; `limits` such as
         {"flash": "4KiB", "ram": 2048}. `options` are those of the space's family, under the command's names (`drop=1.0`,
         `in_place=False`). An object brings all but strategy and seed itself.
-    model, X, y, test: instead of an input, a fitted scikit-learn estimator (by skl2onnx, extra `import`) or an ONNX ModelProto, with
-        samples X [samples, ..], y [samples] (None: the model's own outputs) and test data (X, y). They are kept in the user's data folder.
+    model, X, y, test: instead of an input, a fitted scikit-learn estimator (by skl2onnx, extra `import`), a PyTorch module or an ONNX
+        ModelProto, with samples X [samples, ..], y [samples] (None: the model's own outputs) and test data (X, y). They are kept in the
+        user's data folder.
     budget: "60s", "500trials" or "2h,500trials".
     study, storage: with either, trials are kept there (storage: a file or a database URL, by default the user's own; study:
         a name, and the same call goes on with a study that exists). With neither they are in memory, and nothing is written.

@@ -97,12 +97,37 @@ def test_features_of_very_different_size_are_searched() -> None:
     assert study.best.metrics["accuracy_percent"] > 80
 
 
+def test_a_pytorch_module_is_taken_as_it_is_after_training() -> None:
+    torch = pytest.importorskip("torch")
+    model = torch.nn.Sequential(torch.nn.Linear(6, 3), torch.nn.Dropout(0.9))
+    with torch.no_grad():
+        model[0].weight.copy_(torch.tensor(WEIGHTS.T))
+        model[0].bias.zero_()
+    study = search(model=model, X=FEATURES, y=CLASSES)
+    assert study.problem.float_metrics()["train"]["accuracy_percent"] == 100
+    assert model.training
+
+
+def test_a_module_that_cannot_be_written_is_refused_in_a_sentence() -> None:
+    torch = pytest.importorskip("torch")
+
+    class Strange(torch.nn.Module):  # type: ignore[misc, name-defined]
+        def forward(self, x: Any) -> Any:
+            return x + 1 if x.sum() > 0 else x
+
+    with pytest.raises(
+        ValueError, match=r"expected a module that torch.onnx.export writes for samples 1x6, found Strange"
+    ) as error:
+        search(model=Strange(), X=FEATURES, y=CLASSES)
+    assert "\n" not in str(error.value)
+
+
 @pytest.mark.parametrize(
     ("given", "expected"),
     [
         (
             {"model": object(), "X": FEATURES},
-            "expected a fitted scikit-learn estimator or an ONNX ModelProto, found object",
+            "expected a fitted scikit-learn estimator, a PyTorch module or an ONNX ModelProto, found object",
         ),
         ({"model": MODEL}, "model: expected X, and y where there are labels"),
         ({"model": MODEL, "X": FEATURES, "input": "a.onnx"}, "and neither input nor data"),
