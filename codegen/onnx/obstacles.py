@@ -85,7 +85,8 @@ def unsupported(proto: Any) -> ValueError:
 def node_place(number: int, proto: Any) -> str:
     """Which node, for messages."""
     place = f"node {number}" + (f" {proto.name!r}" if proto.name else "")
-    return place + (f" ({proto.op_type} that writes {proto.output[0]!r})" if proto.output else f" ({proto.op_type})")
+    written = next((name for name in proto.output if name), "")
+    return place + (f" ({proto.op_type} that writes {written!r})" if written else f" ({proto.op_type})")
 
 
 def error_at(path: str, place: str, error: ValueError) -> InputError:

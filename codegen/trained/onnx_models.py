@@ -66,7 +66,12 @@ def _check_type(value: Any, nodes: tuple[TrainedNode, ...], path: str) -> None:
 
 
 def _check_opset(proto: Any, path: str) -> None:
+    from onnx.defs import onnx_opset_version
+
     versions = [o.version for o in proto.opset_import if o.domain in MAIN_DOMAINS]
+    if versions and versions[0] > onnx_opset_version():
+        expected = f"opset {onnx_opset_version()}, the newest that the installed onnx package knows, or older"
+        raise InputError(path, subject="opset", expected=expected, found=str(versions[0]))
     if versions and versions[0] < OLDEST_OPSET:
         expected = f"opset {OLDEST_OPSET} or newer (onnx.version_converter brings older files up to date)"
         raise InputError(path, subject="opset", expected=expected, found=str(versions[0]))

@@ -16,11 +16,14 @@ from kilotune.codegen.array_files import RealArray
 from kilotune.codegen.ir import Affine, View
 from kilotune.codegen.language.views import indexed, permuted, reshaped
 from kilotune.codegen.trained.builder import Builder, History
-from kilotune.codegen.trained.elementwise import maker
+from kilotune.codegen.trained.elementwise import bounded, maker
 from kilotune.codegen.trained.model import TrainedNode
 from kilotune.codegen.trained.rearranging import along
 
 GATES = MappingProxyType({"GRU": 3, "LSTM": 4, "RNN": 1})
+
+CELL_CLIP = "cell_clip"
+"""The attribute of an LSTM beyond whose size the cell's state is cut off; no ONNX file has it."""
 
 ACTIVATIONS = MappingProxyType({"sigmoid": "sigmoid", "tanh": "tanh", "relu": "relu"})
 DEFAULTS = MappingProxyType({"GRU": ("Sigmoid", "Tanh"), "LSTM": ("Sigmoid", "Tanh", "Tanh"), "RNN": ("Tanh",)})
@@ -29,7 +32,7 @@ DEFAULTS = MappingProxyType({"GRU": ("Sigmoid", "Tanh"), "LSTM": ("Sigmoid", "Ta
 @dataclass(frozen=True, eq=False)
 class RecurrentCell:
     """One direction of a recurrent operator: constants [rows of all gates, ..], the functions of its gates, and its name. `offsets` are the
-    biases of the input and of the state."""
+    biases of the input and of the state. `clip`: what the second state of an LSTM is cut off beyond."""
 
     weights: RealArray
     recurrent: RealArray
@@ -37,6 +40,7 @@ class RecurrentCell:
     functions: tuple[str, ...]
     name: str
     linear_before_reset: bool
+    clip: float | None = None
 
     @property
     def units(self) -> int:
@@ -69,7 +73,7 @@ def recurrent(builder: Builder, node: TrainedNode) -> None:
     states = builder.temporary((count, len(backwards), units), node.output or "states") if wants_all else None
     kept = []
     for number, backward in enumerate(backwards):
-        cell = _cell(builder, node, number, len(backwards), steps.shape[2])
+        cell = _cell(builder, node, number, len(backwards), steps)
         kept.append(_run(builder, node, cell, steps, number, backward, states))
     _bind_results(builder, node, states, kept, batch_first)
 
@@ -84,7 +88,8 @@ def _refuse_what_is_rare(builder: Builder, node: TrainedNode, count: int) -> Non
         raise ValueError(f"expected sequences of {count} steps, found sequence_lens")
 
 
-def _cell(builder: Builder, node: TrainedNode, number: int, directions: int, features: int) -> RecurrentCell:
+def _cell(builder: Builder, node: TrainedNode, number: int, directions: int, steps: View) -> RecurrentCell:
+    count, features = steps.shape[0], steps.shape[2]
     gates, units = GATES[node.kind], node.integer("hidden_size", 0)
     weights, recurrent = builder.weights(node.inputs[1], "weights"), builder.weights(node.inputs[2], "weights")
     rows = gates * units
@@ -104,7 +109,14 @@ def _cell(builder: Builder, node: TrainedNode, number: int, directions: int, fea
         _functions(node, number),
         name,
         bool(node.integer("linear_before_reset", 0)),
+        _clip_that_acts(node, count),
     )
+
+
+def _clip_that_acts(node: TrainedNode, count: int) -> float | None:
+    """The bound of a cell's state, which a step changes by at most 1; None where no step reaches it."""
+    clip = node.number(CELL_CLIP, 0.0)
+    return clip if 0 < clip < count else None
 
 
 def _name_of(node: TrainedNode, number: int) -> str:
@@ -291,6 +303,8 @@ def _lstm(builder: Builder, cell: RecurrentCell, given: View, kept: _Kept) -> _K
     remembered = _multiplied(builder, cell, keep, kept.cell)
     taken = _multiplied(builder, cell, take, candidate)
     builder.emit(ir.Add(kept.cell, location, remembered, taken))
+    if cell.clip is not None:
+        builder.emit(ir.Copy(kept.cell, location, bounded(builder, kept.cell, -cell.clip, cell.clip, f"{cell.name}_c")))
     builder.emit(ir.Multiply(kept.state, location, show, new.function(cell.functions[2], kept.cell)))
     return kept
 

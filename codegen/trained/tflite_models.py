@@ -17,6 +17,7 @@ from kilotune.codegen.trained.tflite_arithmetic import ARITHMETIC
 from kilotune.codegen.trained.tflite_loops import while_loop
 from kilotune.codegen.trained.tflite_quantised import QUANTISED, grids_of_ends
 from kilotune.codegen.trained.tflite_rearranging import REARRANGING
+from kilotune.codegen.trained.tflite_recurrent import RECURRENT_OPERATORS
 from kilotune.codegen.trained.tflite_translation import Translation, Translator
 
 ELEMENT_TYPES = MappingProxyType(
@@ -133,4 +134,6 @@ def _refuse(translation: Translation, operator: TfliteOperator, why: str) -> Non
     translation.nodes.append(TrainedNode(operator.kind, reads, writes, place, refusal=why))
 
 
-TRANSLATORS: Mapping[str, Translator] = MappingProxyType({**ARITHMETIC, **REARRANGING, "WHILE": _while})
+TRANSLATORS: Mapping[str, Translator] = MappingProxyType(
+    {**ARITHMETIC, **REARRANGING, **RECURRENT_OPERATORS, "WHILE": _while}
+)

@@ -8,7 +8,7 @@ A model is imported from its float file (`--kept`: from its int8 file, whose int
 Nano 33 and run on 500 inputs that the search has not seen (`plausible_inputs`); outputs that are not the batch simulator's bit for bit
 end it with the operation's name. Agreement is with the class of the float file's program and with that of the int8 file executed by
 TensorFlow Lite Micro; of anomaly detection, which has no classes, it is the mean squared difference of the reconstruction. RAM is
-static RAM with one sample, and the peak of the stack.
+static RAM with one sample, and the peak of the stack. It needs scikit-image, of whose photographs samples are made.
 """
 
 from __future__ import annotations

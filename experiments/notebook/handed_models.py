@@ -74,6 +74,10 @@ def _places(model: Any, name: str, values: Any) -> Any:
 
 def _numbers(name: str, values: Any) -> np.ndarray[Any, Any]:
     array = np.asarray(values)
+    if name.startswith("y") and array.ndim > 1 and array.shape[1] > 1:
+        raise ValueError(
+            f"{name}: expected one class or value a sample, found {array.shape[1]} (a model of each, one by one)."
+        )
     if array.dtype.kind not in "fiub" or not array.ndim:
         what = "classes as whole numbers, or real values" if name.startswith("y") else "numbers [samples, features]"
         raise ValueError(f"{name}: expected {what}, found shape {array.shape} of {array.dtype}.")

@@ -196,6 +196,11 @@ def test_weights_in_a_file_that_is_gone_are_refused(tmp_path: Path) -> None:
         import_bundle(path, tmp_path / "d.npz")
 
 
+def test_an_opset_that_nobody_knows_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"opset: expected opset \d+, the newest .* or older, found 99"):
+        imported(Case("net", (1, 6), [("Relu", ["x"], ["y"], {})], opset=99), tmp_path)
+
+
 def test_an_old_opset_is_refused_with_what_to_do(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"opset: expected opset 9 or newer \(onnx.version_converter .*\), found 8"):
         imported(Case("net", (1, 6), [("Relu", ["x"], ["y"], {})], opset=8), tmp_path)

@@ -134,6 +134,7 @@ def test_a_module_that_cannot_be_written_is_refused_in_a_sentence() -> None:
         ({"X": FEATURES}, "X, y and test go with model"),
         ({"model": MODEL, "X": FEATURES, "y": CLASSES, "test": (FEATURES,)}, "test: expected a pair (Xt, yt)"),
         ({"model": MODEL, "X": FEATURES, "y": ["a"] * 60}, "y: expected classes as whole numbers, or real values"),
+        ({"model": MODEL, "X": FEATURES, "y": WEIGHTS}, "y: expected one class or value a sample, found 3"),
         ({"model": MODEL, "X": FEATURES[:, :5], "y": CLASSES}, "array X: expected 6 features a sample"),
     ],
 )
