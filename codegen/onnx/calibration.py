@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
@@ -74,6 +74,23 @@ def tensor_ranges(
     for name, tensor in tensors_of_images(graph, np.asarray(images, np.float32)):
         gathered.setdefault(name, _Gathered(len(tensor))).add(tensor, limits.get(name, limit))
     return {name: found.result(limits.get(name, limit)) for name, found in gathered.items()}
+
+
+class RememberedRanges:
+    """`tensor_ranges` of one network and one set of images, for as many limits as are asked for: the network is executed once."""
+
+    def __init__(self, graph: Graph, images: Array, limits: Collection[int]) -> None:
+        """limits: all that will be asked for."""
+        gathered: dict[tuple[str, int], _Gathered] = {}
+        for name, tensor in tensors_of_images(graph, np.asarray(images, np.float32)):
+            for limit in limits:
+                gathered.setdefault((name, limit), _Gathered(len(tensor))).add(tensor, limit)
+        self._found = {(name, limit): found.result(limit) for (name, limit), found in gathered.items()}
+
+    def of(self, limit: int, limits: Mapping[str, int]) -> Mapping[str, TensorRange]:
+        """What `tensor_ranges` says. KeyError for another limit than was said."""
+        names = dict.fromkeys(name for name, _ in self._found)
+        return {name: self._found[name, limits.get(name, limit)] for name in names}
 
 
 class _Gathered:

@@ -9,8 +9,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from kilotune.codegen.arrays import Array, FloatArray
-from kilotune.codegen.cm.blocks import ColumnBlock, Crossbar, column_blocks, matrix
+from kilotune.codegen.cm.blocks import Crossbar, column_blocks
 from kilotune.codegen.onnx.batches import tensors_of_images
+from kilotune.codegen.onnx.converters import ColumnBlock
+from kilotune.codegen.onnx.crossbar_products import matrix
 from kilotune.codegen.onnx.graph import ConvNode, Graph, Node, known
 from kilotune.codegen.onnx.reference import compute, patches
 from kilotune.evaluators.cm.phase_change import weights_after
