@@ -13,7 +13,7 @@ from collections.abc import Callable
 import numpy as np
 
 from kilotune.codegen.arrays import Array
-from kilotune.codegen.onnx.converters import ColumnConverter, digits, exact_products
+from kilotune.codegen.onnx.converters import ColumnConverter
 from kilotune.codegen.onnx.crossbar_products import matrix
 from kilotune.codegen.onnx.graph import ConvNode, Node, ShiftNode
 from kilotune.codegen.onnx.integer_weights import EXACT_LIMIT, ROUNDED_BITS
@@ -22,6 +22,9 @@ from kilotune.codegen.onnx.reference import compute, patches
 
 MOST_STEPPED_IMAGES = 32
 """As many calibration images are enough for a step: every pixel of a layer gives sums."""
+
+MOST_COUNTED = 1 << 16
+"""Sums below are counted by value, others sorted."""
 
 
 def with_converters(
@@ -61,13 +64,15 @@ def _step(node: ConvNode, converter: ColumnConverter, tensor: Array) -> int:
     gathered = patches(tensor, node.window, 0)
     counts: dict[int, float] = {}
     for block in converter.blocks:
-        operand = gathered[block.first_input : block.last_input].reshape(block.row_bounds[-1], -1)
+        operand = gathered[block.first_input : block.last_input].reshape(block.row_bounds[-1], -1).astype(np.int32)
         for row in range(block.row_blocks):
             weights = matrix(node, block, row).astype(np.int64)
             own = operand[block.row_bounds[row] : block.row_bounds[row + 1]]
-            for shift, cells in digits(weights, converter.cell_bits):
-                for further, piece in digits(own, converter.piece_bits):
-                    _count(counts, np.abs(exact_products(cells, piece)).astype(np.int64), 4.0 ** (shift + further))
+            slices = converter.slices(weights)
+            for further, sums in converter.sums(slices, own):
+                parts = np.split(np.abs(sums).astype(np.int64), len(slices))
+                for (shift, _), part in zip(slices, parts, strict=True):
+                    _count(counts, part, 4.0 ** (shift + further))
     magnitudes = np.array(sorted(counts), np.int64)
     weights = np.array([counts[magnitude] for magnitude in magnitudes.tolist()])
     most = max(0, int(magnitudes.max(initial=0)).bit_length() - converter.bits + 1)
@@ -80,7 +85,12 @@ def _step(node: ConvNode, converter: ColumnConverter, tensor: Array) -> int:
 
 
 def _count(counts: dict[int, float], magnitudes: Array, weight: float) -> None:
-    values, found = np.unique(magnitudes, return_counts=True)
+    if magnitudes.max(initial=0) < MOST_COUNTED:
+        found = np.bincount(magnitudes.reshape(-1))
+        values = np.flatnonzero(found)
+        found = found[values]
+    else:
+        values, found = np.unique(magnitudes, return_counts=True)
     for value, count in zip(values.tolist(), found.tolist(), strict=True):
         counts[value] = counts.get(value, 0.0) + weight * count
 

@@ -53,9 +53,12 @@ class ColumnConverter:
         return int(2 ** (self.bits - 1) - 1)
 
     def read(self, sums: Array) -> Array:
-        """Sums of columns, whole numbers, as it gives them, in units of 1: floor(sum / 2**right + 1/2) steps, limited."""
-        steps = (sums.astype(np.int64) + ((1 << self.right) >> 1)) >> self.right
-        return np.asarray(np.clip(steps, -self.largest, self.largest) << self.right)
+        """Sums of columns, whole numbers below 2**24, as it gives them, in units of 1: floor(sum / 2**right + 1/2) steps, limited. Floats
+        hold them exactly."""
+        if not self.right:
+            return np.asarray(np.clip(sums, -self.largest, self.largest))
+        steps = np.floor(sums * np.float32(2.0**-self.right) + np.float32(0.5))
+        return np.asarray(np.clip(steps, -self.largest, self.largest) * np.float32(2.0**self.right))
 
     def slices(self, weights: Array) -> tuple[tuple[int, Array], ...]:
         """What the cells of integer weights hold, with the places of the slices; see `digits`."""
@@ -63,11 +66,19 @@ class ColumnConverter:
 
     def products(self, slices: Sequence[tuple[int, Array]], operands: Array) -> Array:
         """What a core makes of weights [columns, rows], in `slices`, and operands [rows, ...], after all is added up; int64."""
-        total = np.zeros((len(slices[0][1]), *operands.shape[1:]), np.int64)
-        for shift, cells in slices:
-            for further, piece in digits(operands, self.piece_bits):
-                total += self.read(exact_products(cells, piece)) << (shift + further)
-        return total
+        columns = len(slices[0][1])
+        total = np.zeros((columns, *operands.shape[1:]))
+        for further, sums in self.sums(slices, operands):
+            read = self.read(sums)
+            for number, (shift, _) in enumerate(slices):
+                total += read[number * columns : (number + 1) * columns] * np.float32(2.0 ** (shift + further))
+        return total.astype(np.int64)
+
+    def sums(self, slices: Sequence[tuple[int, Array]], operands: Array) -> Iterator[tuple[int, Array]]:
+        """For each piece of the operands its place, and the sums of all slices' columns, slice after slice; whole numbers as floats."""
+        cells = np.concatenate([cells for _, cells in slices]).astype(np.float32)
+        for place, piece in digits(operands, self.piece_bits):
+            yield place, cells @ piece.astype(np.float32)
 
     def slack(self, weight_bits: int, operand_bits: int) -> int:
         """By how much rounding may enlarge a sum of all cores together. operand_bits: of a magnitude."""
@@ -79,20 +90,17 @@ class ColumnConverter:
         return rows * places[0] * places[1] * ((1 << self.right) >> 1)
 
 
-def exact_products(weights: Array, operands: Array) -> Array:
-    """Products of integers [columns, rows] and [rows, ...], whose sums are below 2**24, which float32 holds."""
-    return np.asarray(np.tensordot(weights.astype(np.float32), operands.astype(np.float32), 1))
-
-
 def digits(integers: Array, bits: int) -> Iterator[tuple[int, Array]]:
     """Digits of so many bits of the magnitudes of integers, each with the integer's sign, and by how much they are shifted, the lowest
     first; as many as the largest magnitude has. bits 0: the integers themselves."""
     if not bits:
         yield 0, integers
         return
-    magnitudes, signs = np.abs(integers), np.sign(integers)
+    magnitudes, negative = np.abs(integers), integers < 0
+    signed = bool(negative.any())
     for place in range(digit_count(int(magnitudes.max(initial=0)).bit_length(), bits)):
-        yield place * bits, signs * ((magnitudes >> (place * bits)) & ((1 << bits) - 1))
+        digit = (magnitudes >> (place * bits)) & ((1 << bits) - 1)
+        yield place * bits, np.where(negative, -digit, digit) if signed else digit
 
 
 def digit_count(magnitude_bits: int, bits: int) -> int:

@@ -12,6 +12,9 @@ from kilotune.codegen.arrays import Array
 from kilotune.codegen.onnx.converters import ColumnBlock, ColumnConverter, digits
 from kilotune.codegen.onnx.graph import ConvNode, known
 
+PIXELS_AT_ONCE = 1 << 12
+"""As many as a processor's cache holds with all pieces and slices."""
+
 
 def matrix(node: ConvNode, block: ColumnBlock, row_block: int) -> NDArray[np.float64]:
     """The block's weights [columns, rows]: what is written into the crossbars, transposed; integers in float64.
@@ -37,11 +40,13 @@ def converted_convolution(node: ConvNode, converter: ColumnConverter, gathered: 
     pixels = gathered.shape[3:]
     total = np.zeros((node.weight.shape[0], math.prod(pixels)), np.int64)
     for block in converter.blocks:
-        operand = gathered[block.first_input : block.last_input].reshape(-1, total.shape[1])
+        operand = gathered[block.first_input : block.last_input].reshape(-1, total.shape[1]).astype(np.int32)
         for row in range(block.row_blocks):
             low, high = block.row_bounds[row], block.row_bounds[row + 1]
             slices = converter.slices(matrix(node, block, row).astype(np.int64))
-            total[block.first : block.last] += converter.products(slices, operand[low:high])
+            for start in range(0, total.shape[1], PIXELS_AT_ONCE):
+                some = slice(start, start + PIXELS_AT_ONCE)
+                total[block.first : block.last, some] += converter.products(slices, operand[low:high, some])
     return total.reshape(-1, *pixels)
 
 
