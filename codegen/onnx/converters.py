@@ -53,10 +53,8 @@ class ColumnConverter:
         return int(2 ** (self.bits - 1) - 1)
 
     def read(self, sums: Array) -> Array:
-        """Sums of columns, whole numbers below 2**24, as it gives them, in units of 1: floor(sum / 2**right + 1/2) steps, limited. Floats
-        hold them exactly."""
-        if not self.right:
-            return np.asarray(np.clip(sums, -self.largest, self.largest))
+        """Sums of columns as it gives them, in units of 1: floor(sum / 2**right + 1/2) steps, limited. Floats hold whole numbers below
+        2**23 exactly; noisy cells give others."""
         steps = np.floor(sums * np.float32(2.0**-self.right) + np.float32(0.5))
         return np.asarray(np.clip(steps, -self.largest, self.largest) * np.float32(2.0**self.right))
 
@@ -90,15 +88,15 @@ class ColumnConverter:
         return rows * places[0] * places[1] * ((1 << self.right) >> 1)
 
 
-def digits(integers: Array, bits: int) -> Iterator[tuple[int, Array]]:
+def digits(integers: Array, bits: int, least: int = 1) -> Iterator[tuple[int, Array]]:
     """Digits of so many bits of the magnitudes of integers, each with the integer's sign, and by how much they are shifted, the lowest
-    first; as many as the largest magnitude has. bits 0: the integers themselves."""
+    first; as many as the largest magnitude has, or at least so many. bits 0: the integers themselves."""
     if not bits:
         yield 0, integers
         return
     magnitudes, negative = np.abs(integers), integers < 0
     signed = bool(negative.any())
-    for place in range(digit_count(int(magnitudes.max(initial=0)).bit_length(), bits)):
+    for place in range(max(least, digit_count(int(magnitudes.max(initial=0)).bit_length(), bits))):
         digit = (magnitudes >> (place * bits)) & ((1 << bits) - 1)
         yield place * bits, np.where(negative, -digit, digit) if signed else digit
 
