@@ -29,6 +29,8 @@ LIMITS = tuple(2 ** (bits - 1) - 1 for bits in range(FEWEST_BITS, MOST_BITS + 1)
 """The largest magnitudes that activations may be limited to."""
 
 NETWORKS_KEPT = 16
+NOISE_SEED = 1
+"""Cells that bits are chosen by are others than those that accuracy is told of."""
 
 
 @dataclass(frozen=True)
@@ -114,7 +116,9 @@ class BitNetworks:
         if found is None:
             quantised = self.quantised(widths)
             integers = quantised.image(self.images)
-            found = noisy_fidelity(quantised.graph, cores, integers, integers, self._float_classes, self.labels)
+            found = noisy_fidelity(
+                quantised.graph, cores, integers, integers, self._float_classes, self.labels, NOISE_SEED
+            )
             self._noisy[widths.key, cores] = found
         return found
 

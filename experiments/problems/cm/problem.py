@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
@@ -228,6 +228,11 @@ def libraries(request: TuneRequest) -> tuple[str, ...]:
 
 def build_problem(request: TuneRequest) -> MappingProblem | JointBitsProblem:
     """Import, quantise and partition. InputError for files that cannot be used, ValueError when it does not fit."""
+    return build_telling(request, lambda _: None)
+
+
+def build_telling(request: TuneRequest, tell: Callable[[str], None]) -> MappingProblem | JointBitsProblem:
+    """As `build_problem`; `tell` is told how far it has come where that takes its time."""
     options = stored_fields(MappingOptions, request.options, "request")
     hardware, image = load_hardware(options.hardware), options.image_shape
     asked = (hardware, options.strict, "ticks" if options.objective == ACCURACY else options.objective)
@@ -251,7 +256,7 @@ def build_problem(request: TuneRequest) -> MappingProblem | JointBitsProblem:
         return joint_bits_problem(request, graph, hardware, data, _bit_question(options, hardware))
     narrow = None
     if data is not None and options.accuracy_drop is not None:
-        narrow = narrowed_network(graph, name, hardware, data, options.accuracy_drop)
+        narrow = narrowed_network(graph, name, hardware, data, options.accuracy_drop, tell)
     quantised = _quantised(graph, name, data) if narrow is None else narrow.quantised
     return MappingProblem(request, CmSpace.of(quantised.graph, *asked), quantised, graph, data, narrow)
 
