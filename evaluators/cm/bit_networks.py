@@ -1,7 +1,8 @@
 """Integer networks of one network of floats with bits of their own: activations a tensor, weights and converters a layer.
 
 Bits decide together which images get another class, so each choice is quantised anew, biases corrected, converters' steps fitted, and
-executed. What is counted are images of another class than with 8 bits everywhere and exact sums, as in `activation_widths`.
+executed. What is counted are images of another class than with 8 bits everywhere and exact sums, as in `activation_widths`; and as many
+more bits are tried than there, how far their scores are off counts too.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from kilotune.codegen.onnx.converters import ColumnConverter
 from kilotune.codegen.onnx.graph import WEIGHT_BITS, ConvNode, Graph, ShiftNode
 from kilotune.codegen.onnx.quantise import QuantisedGraph, integer_shape, quantise
 from kilotune.evaluators.cm.activation_widths import FEWEST_BITS, MOST_BITS
+from kilotune.evaluators.cm.class_changes import expected_changes
 from kilotune.evaluators.cm.fidelity import chosen_classes
 from kilotune.evaluators.cm.noisy_fidelity import AnalogueCores, NoisyFidelity, noisy_fidelity
 
@@ -61,7 +63,7 @@ class BitNetworks:
         parts = graph.parts or {}
         self.layers = tuple(n.output for n in graph.nodes if isinstance(n, ConvNode) and n.output not in parts)
         self._kept: dict[object, QuantisedGraph] = {}
-        self._changed: dict[object, int] = {}
+        self._changes: dict[object, tuple[int, float]] = {}
         self._noisy: dict[object, NoisyFidelity] = {}
 
     @cached_property
@@ -97,18 +99,26 @@ class BitNetworks:
         )
         return replace(graph, nodes=nodes)
 
-    def changed(self, widths: BitWidths) -> int:
-        """How many of the images have another class than with 8 bits everywhere. ValueError as of `quantised`."""
-        found = self._changed.get(widths.key)
+    def changes(self, widths: BitWidths) -> tuple[int, float]:
+        """How many of the images have another class than with 8 bits everywhere, and how many of as many others may be expected to.
+        ValueError as of `quantised`."""
+        found = self._changes.get(widths.key)
         if found is None:
-            classes = chosen_classes(self.graph, self._outputs(self.quantised(widths)))
-            found = self._changed[widths.key] = int((classes != self._plain_classes).sum())
+            quantised = self.quantised(widths)
+            outputs = self._outputs(quantised)
+            changed = int((chosen_classes(self.graph, outputs) != self._plain_classes).sum())
+            expected = float(changed)
+            if outputs.shape[1] > 1:
+                plain, off = self._scores(self.plain, self.plain_outputs), self._scores(quantised, outputs)
+                expected = expected_changes(plain, off)
+            found = self._changes[widths.key] = (changed, expected)
         return found
 
     def lost_points(self, widths: BitWidths) -> float:
-        """Images of another class and one standard error of their count, of a hundred."""
-        changed = self.changed(widths)
-        return 100 * (changed + sqrt(changed)) / len(self.images)
+        """Images of another class and one standard error of their count, of a hundred; or those that may be expected, to half an image,
+        where these are more."""
+        changed, expected = self.changes(widths)
+        return 100 * max(changed + sqrt(changed), expected - 0.5) / len(self.images)
 
     def noisy(self, widths: BitWidths, cores: AnalogueCores) -> NoisyFidelity:
         """What is left on noisy cells, on the images for calibration. ValueError as of `quantised`."""
@@ -163,6 +173,11 @@ class BitNetworks:
     @cached_property
     def _float_classes(self) -> Array:
         return chosen_classes(self.graph, outputs_of_images(self.graph, self.images).reshape(len(self.images), -1))
+
+    @staticmethod
+    def _scores(quantised: QuantisedGraph, outputs: Array) -> Array:
+        """Real ones of integer outputs."""
+        return outputs * 2.0 ** quantised.exponents[quantised.graph.output]
 
     def _outputs(self, quantised: QuantisedGraph) -> Array:
         return outputs_of_images(quantised.graph, quantised.image(self.images)).reshape(len(self.images), -1)

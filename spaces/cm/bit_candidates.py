@@ -135,7 +135,8 @@ class BitCandidates:
         return [self.measure(assignment) for assignment in batch]
 
     def measure(self, assignment: Assignment) -> Measurement:
-        """The metrics of `CmCandidates.measure`; changed_images and lost_points of the calibration images; noisy_error and
+        """The metrics of `CmCandidates.measure`; changed_images of the calibration images, expected_changes of as many others and
+        lost_points, the larger of both; noisy_error and
         noisy_error_high, its mean and the upper end of its interval, of a hundred of them."""
         try:
             measured = self.at(assignment).measure(assignment)
@@ -148,10 +149,9 @@ class BitCandidates:
     def losses(self, assignment: Assignment) -> dict[str, float]:
         """What the bits of a candidate cost, whatever its mapping. ValueError where there is no such network."""
         widths, cores = self.widths(assignment), self.question.cores
-        found = {
-            "changed_images": float(self.networks.changed(widths)),
-            "lost_points": self.networks.lost_points(widths),
-        }
+        changed, expected = self.networks.changes(widths)
+        lost = self.networks.lost_points(widths)
+        found = {"changed_images": float(changed), "expected_changes": expected, "lost_points": lost}
         if cores is not None:
             noisy = self.networks.noisy(widths, cores)
             mean, half = interval(noisy.agreements if noisy.accuracies is None else noisy.accuracies)

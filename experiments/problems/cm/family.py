@@ -103,6 +103,7 @@ FAMILY = SpaceFamily(
         ("promised_ticks", "ticks of the busiest core or link"),
         ("longest_route_links", "links of the longest route"),
         ("changed_images", "images of another class"),
+        ("expected_changes", "images of another class to be expected"),
         ("lost_points", "lost points"),
         ("noisy_error", "wrong on noisy cells, %"),
         ("noisy_error_high", "wrong on noisy cells, %, upper end"),

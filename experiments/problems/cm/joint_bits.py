@@ -107,10 +107,10 @@ class JointBitsProblem(ExportsTexts):
             if told["bits"][field]
         ]
         metrics = trial.measurement.metrics
-        lost = f"{metrics['changed_images']:g} of {self.data.calibration} images for calibration have another class"
+        lost = f"{metrics['changed_images']:g} of {self.data.calibration} images for calibration have another class than with 8 bits"
         with_8 = f"With 8 bits everywhere and exact sums: {told['with_8_bits']['sentence']}."
         return [
-            f"Bits: {'; '.join(each)}. {lost} than with 8 bits.",
+            f"Bits: {'; '.join(each)}. {lost}, and {metrics['expected_changes']:.1f} of as many others are expected to.",
             f"{told['approximation']['sentence']}.",
             with_8,
         ]

@@ -84,7 +84,10 @@ def test_losses_are_counted_image_by_image(seed: int) -> None:
 
     changed = sum(a != b for a, b in zip(classes(found), classes(plain), strict=True))
     losses = space.losses(drawn(space, seed))
-    assert losses == {"changed_images": changed, "lost_points": pytest.approx(100 * (changed + sqrt(changed)) / 40)}
+    assert losses["changed_images"] == changed
+    most = max(changed + sqrt(changed), losses["expected_changes"] - 0.5)
+    assert losses["lost_points"] == pytest.approx(100 * most / 40)
+    assert losses["expected_changes"] > 0
 
 
 def test_with_8_bits_and_exact_sums_it_is_the_plain_network() -> None:
