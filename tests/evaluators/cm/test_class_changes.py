@@ -10,8 +10,8 @@ from kilotune.evaluators.cm.class_changes import expected_changes
 
 @pytest.mark.parametrize(("deviation", "tolerance"), [(0.05, 0.1), (0.2, 0.15), (0.5, 0.25)])
 def test_normal_errors_change_as_many_classes_as_are_expected(deviation: float, tolerance: float) -> None:
-    """Differences of two scores that are each off by `deviation` / sqrt(2). Where errors are large, classes that beat the first one together
-    count more than once: too many are expected then, never too few."""
+    """Differences of two scores that are each off by `deviation` / sqrt(2). Where errors are large, classes that beat the first one
+    together count more than once: too many are expected then, never too few."""
     rng = np.random.default_rng(0)
     scores = rng.normal(0, 1, (4000, 3))
     off = scores + rng.normal(0, deviation / np.sqrt(2), scores.shape)
