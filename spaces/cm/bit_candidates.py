@@ -148,15 +148,23 @@ class BitCandidates:
 
     def losses(self, assignment: Assignment) -> dict[str, float]:
         """What the bits of a candidate cost, whatever its mapping. ValueError where there is no such network."""
-        widths, cores = self.widths(assignment), self.question.cores
+        return {**self.exact_losses(assignment), **self.noisy_losses(assignment)}
+
+    def exact_losses(self, assignment: Assignment) -> dict[str, float]:
+        """Classes of images, without noise. ValueError as of `losses`."""
+        widths = self.widths(assignment)
         changed, expected = self.networks.changes(widths)
         lost = self.networks.lost_points(widths)
-        found = {"changed_images": float(changed), "expected_changes": expected, "lost_points": lost}
-        if cores is not None:
-            noisy = self.networks.noisy(widths, cores)
-            mean, half = interval(noisy.agreements if noisy.accuracies is None else noisy.accuracies)
-            found |= {NOISY_ERROR: 100 * (1 - mean), NOISY_ERROR_HIGH: 100 * min(1.0, 1 - mean + half)}
-        return found
+        return {"changed_images": float(changed), "expected_changes": expected, "lost_points": lost}
+
+    def noisy_losses(self, assignment: Assignment) -> dict[str, float]:
+        """Errors on noisy cells, which take ten times as long to count; none where nothing is asked of noise. ValueError as of `losses`."""
+        cores = self.question.cores
+        if cores is None:
+            return {}
+        noisy = self.networks.noisy(self.widths(assignment), cores)
+        mean, half = interval(noisy.agreements if noisy.accuracies is None else noisy.accuracies)
+        return {NOISY_ERROR: 100 * (1 - mean), NOISY_ERROR_HIGH: 100 * min(1.0, 1 - mean + half)}
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_spaces": {}}

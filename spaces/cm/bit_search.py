@@ -9,7 +9,7 @@ links. Each network that is the best so far is mapped by `joint_annealing`, whic
 from __future__ import annotations
 
 import math
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -76,13 +76,17 @@ class _BitSearch:
             found = next(self._walks[key], None)
             yield None if found is None else {**bits, **found}
 
-    def rank(self, bits: Bits) -> _Rank:
-        """Smaller is better; bits that no network has are last."""
+    def rank(self, bits: Bits, most: float = math.inf) -> _Rank:
+        """Smaller is better; bits that no network has are last. Those that lose more than `most` beyond what they may without any noise are
+        not tried on noisy cells."""
         try:
-            losses = self._space.losses(bits)
+            losses = self._space.exact_losses(bits)
+            if self._violation(losses) > most:
+                return _Rank(self._violation(losses), math.inf, math.inf)
+            losses |= self._space.noisy_losses(bits)
         except ValueError:
             return _Rank(math.inf, math.inf, math.inf)
-        violation = sum(c.violation(losses) for c in self._space.constraints if c.metric in losses)
+        violation = self._violation(losses)
         demand = self.demand(bits)
         return _Rank(violation, losses[NOISY_ERROR] if self._leads_accuracy else demand, demand)
 
@@ -114,7 +118,7 @@ class _BitSearch:
                 gains[name] = gain
                 continue
             yield None
-            found = self.rank(further)
+            found = self.rank(further, rank.violation)
             if found.violation <= rank.violation and found < rank:
                 here, rank, gains[name] = further, found, gain
             elif strides[name] > 1:
@@ -131,6 +135,10 @@ class _BitSearch:
             options = self._options[name]
             found[name] = options[int(self._rng.integers(options.index(bits[name])))]
         return found
+
+    def _violation(self, losses: Mapping[str, float]) -> float:
+        """By how much more is lost than may be, of what has been counted."""
+        return sum(c.violation(losses) for c in self._space.constraints if c.metric in losses)
 
     @property
     def _leads_accuracy(self) -> bool:
