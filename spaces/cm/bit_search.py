@@ -23,6 +23,7 @@ from kilotune.spaces.cm.space import CmSpace
 FIRST_STEPS, BETTER_STEPS, FURTHER_STEPS = 12, 30, 3
 """How long a network is annealed: the first one, one that is better, and the best one after another was tried in vain."""
 
+WALKS_KEPT = 4
 WIDENED = 2
 FIRST_STRIDE = 2
 """Levels by which a decision goes on at first; one where that loses too much."""
@@ -71,6 +72,8 @@ class _BitSearch:
         """Mappings of the network with these bits, from where its annealing was left."""
         key = tuple(bits.values())
         if key not in self._walks:
+            while len(self._walks) >= WALKS_KEPT:
+                del self._walks[next(iter(self._walks))]
             self._walks[key] = joint_annealing(self._space.at(bits), self._seed)
         for _ in range(steps):
             found = next(self._walks[key], None)
@@ -108,6 +111,7 @@ class _BitSearch:
         strides = dict.fromkeys(here, FIRST_STRIDE)
         gains = dict.fromkeys(here, math.inf)  # as they were when last looked at
         while gains:
+            yield None  # of a large network each look takes a second
             name = max(gains, key=lambda each: gains[each])
             further = self._narrower(here, name, strides[name])
             if further is None:
@@ -117,7 +121,6 @@ class _BitSearch:
             if gain < max((other for each, other in gains.items() if each != name), default=0.0):
                 gains[name] = gain
                 continue
-            yield None
             found = self.rank(further, rank.violation)
             if found.violation <= rank.violation and found < rank:
                 here, rank, gains[name] = further, found, gain

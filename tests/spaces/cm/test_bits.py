@@ -144,7 +144,7 @@ def permitted(space: BitsSpace, found: Iterator[Assignment | None], steps: int) 
 
 def test_the_search_trades_bits_for_ticks_within_what_may_be_lost() -> None:
     space = bits_space()
-    found = permitted(space, space.anneal(0), 110)
+    found = permitted(space, space.anneal(0), 180)
     wide = min(t for t, c in found if all(c[name] == bits for name, bits in space.widest.items()))
     assert wide == space.at(space.widest).least_ticks == 128
     assert min(t for t, _ in found) <= 64
