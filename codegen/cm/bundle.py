@@ -14,12 +14,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kilotune.codegen.cm.blocks import matrix
 from kilotune.codegen.cm.hardware import Hardware
 from kilotune.codegen.cm.mapping import Mapping
 from kilotune.codegen.cm.pipeline import Stage
 from kilotune.codegen.cm.programs import LoweredNetwork, OperandSource, StageProgram
 from kilotune.codegen.cm.streams import Stream
+from kilotune.codegen.onnx.crossbar_products import matrix
 from kilotune.codegen.onnx.graph import (
     AddNode,
     AffineNode,
@@ -39,7 +39,7 @@ from kilotune.codegen.onnx.graph import (
     window_of,
 )
 
-VERSION = 2
+VERSION = 3
 LOWEST = int(np.iinfo(np.int64).min)
 
 ABOUT = (
@@ -249,7 +249,16 @@ class _StageText:
         cells = matrix(node, program.block, program.row_block)
         low = program.block.row_bounds[program.row_block]
         offset = low - (low // taps) * taps
-        return {"matrix": self._kept("matrix", cells.astype(np.int64)), "rows": [offset, offset + cells.shape[1]]}
+        rows, converter = [offset, offset + cells.shape[1]], None
+        if node.converter is not None:
+            read = node.converter
+            converter = {
+                "right": read.right,
+                "largest": read.largest,
+                "cell_bits": read.cell_bits,
+                "piece_bits": read.piece_bits,
+            }
+        return {"matrix": self._kept("matrix", cells.astype(np.int64)), "rows": rows, "converter": converter}
 
     def _operation(self, node: Node, step: int) -> dict[str, Any]:
         """A pointwise node on the channels of the stage."""

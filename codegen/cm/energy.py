@@ -16,9 +16,9 @@ COMPONENTS = (
     "gmem_bit_pj",
     "core_tick_pj",
 )
-"""What a figure is of: a crossbar's cell in a matrix-vector product, with whatever of the converters is not listed by itself; a column
-read; a bit put on a row; an operation of a DPU; a bit written or read in a core's memory; a bit over one link; a bit in or out of
-GMEM; a core in use in a tick, whatever it does."""
+"""What a figure is of: a crossbar's cell in a matrix-vector product, once for each piece of the operands' bits, with whatever of the
+converters is not listed by itself; a column read, with as many bits as the converters have; a bit put on a row; an operation of a DPU; a
+bit written or read in a core's memory; a bit over one link; a bit in or out of GMEM; a core in use in a tick, whatever it does."""
 
 
 @dataclass(frozen=True)

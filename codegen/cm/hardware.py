@@ -13,8 +13,9 @@ A hardware file is JSON:
 With `bits_per_tick` in place of `elements_per_tick` (of links and GMEM, and without `element_bytes`), links and buffers count the bits
 of what they hold, partial sums at their own width; with `elements_per_tick` every element is one, as in the paper. Optional are
 `input_bits_per_tick`, `conversions_per_tick` and `inputs_per_tick` of the crossbar (operands enter it bit by bit, converters are
-shared, a core's operands enter some after the others), `stages` of the core (how many may share one), `tick_ns`, and `energy`, an
-`EnergyTable` with the `source` of its figures.
+shared, a core's operands enter some after the others), its `cell_bits` (of a weight's magnitude in a pair of cells; the next ones
+are in columns beside it) and `converter_bits` (which its converters find one after the other), `stages` of the core (how many may
+share one), `tick_ns`, and `energy`, an `EnergyTable` with the `source` of its figures.
 
 `topology.kind` is all-to-all, ring, mesh, mesh-diagonal, torus, tree, 5pp, or `links`: then `cores` counts the cores and `links` lists
 directed ones, each {"from": 0, "to": 1} with its own `elements_per_tick` and `hop_ticks` where they differ. GMEM is one
@@ -31,17 +32,20 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from kilotune.codegen.cm.blocks import Crossbar
+from kilotune.codegen.cm.described_section import LARGEST_COUNT, DescribedSection, shown
 from kilotune.codegen.cm.energy import COMPONENTS, EnergyTable
 from kilotune.codegen.cm.pipeline import Stage
 from kilotune.codegen.cm.topologies import PARAMETERS, core_count, grid_columns, pairs_of
 from kilotune.codegen.diagnostics import InputError
+from kilotune.codegen.onnx.converters import slice_count
+from kilotune.codegen.onnx.graph import WEIGHT_BITS
 from kilotune.codegen.text_files import read_text_file
 
 _SHIPPED = Path(__file__).parent / "hardware_files"
 DEFAULT_HARDWARE = "mesh-8x8"
-LARGEST_COUNT = 1 << 20
-LARGEST_NUMBER = 1e12
 MOST_CORES = 4096
+MOST_CONVERTER_BITS = 16
 MOST_HOP_TICKS = 1000
 """Images are simulated until none is under way that met empty links: slow links make many."""
 
@@ -50,6 +54,14 @@ TOP_FIELDS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {"elements_per_tick": ("element_bytes", "tick_ns", "energy"), "bits_per_tick": ("tick_ns", "energy")}
 )
 """Optional and other fields of the file, by how it charges."""
+
+CROSSBAR_FIELDS: Mapping[str, int] = MappingProxyType(
+    {
+        **dict.fromkeys(("input_bits_per_tick", "conversions_per_tick", "inputs_per_tick", "cell_bits"), LARGEST_COUNT),
+        "converter_bits": MOST_CONVERTER_BITS,
+    }
+)
+"""Optional ones of the crossbar, and how large they may be."""
 
 ABSENT_FALSE, ABSENT_ZERO, ABSENT_ONE, ABSENT_NONE = ({"content_absent_as": value} for value in (False, 0, 1, None))
 """Metadata of fields that came later: fingerprints leave them out where they change nothing."""
@@ -74,7 +86,8 @@ class Hardware:
     its width, and takes `element_bytes` of SRAM. input_bits_per_tick: of an operand, that enter the crossbar at once;
     conversions_per_tick: columns that its converters read; inputs_per_tick: operands that
     enter a core's crossbars; 0: all. tick_ns: 0 where it is not known. stages_per_core: that may share
-    a core's crossbars, SRAM and time.
+    a core's crossbars, SRAM and time. cell_bits: of a weight's magnitude, in a pair of cells; 0: all. converter_bits: of a conversion,
+    those that `conversions_per_tick` and the table of energies speak of; 0: a conversion is one, whatever its bits.
     """
 
     name: str
@@ -95,6 +108,8 @@ class Hardware:
     energy: EnergyTable | None = field(default=None, metadata=ABSENT_NONE)
     stages_per_core: int = field(default=1, metadata=ABSENT_ONE)
     inputs_per_tick: int = field(default=0, metadata=ABSENT_ZERO)
+    cell_bits: int = field(default=0, metadata=ABSENT_ZERO)
+    converter_bits: int = field(default=0, metadata=ABSENT_ZERO)
 
     @property
     def unit(self) -> str:
@@ -114,19 +129,22 @@ class Hardware:
     def rows_taken(self, stage: Stage) -> int:
         """Rows of a core's crossbars that a matrix takes, of `core_rows`. One that is wider than a crossbar is cut into strips, and each
         takes whole crossbars: two strips in one crossbar would add up."""
-        strips = -(-stage.crossbar_columns // self.crossbar_columns)
+        strips = -(-(stage.crossbar_columns // stage.slices) // (self.crossbar_columns // stage.slices))
         if strips <= 1:
             return stage.crossbar_rows
         return strips * -(-stage.crossbar_rows // self.crossbar_rows) * self.crossbar_rows
 
     def crossbar_ticks(self, stage: Stage) -> int:
         """Ticks of a matrix-vector product: 1, or for each piece of the operands' bits the turns in which all operands enter and all
-        columns of a crossbar are read."""
+        columns of a crossbar are read, a step of a converter for each of its bits."""
         if not stage.crossbar_rows:
             return 1
         pieces = -(-stage.input_bits // self.input_bits_per_tick) if self.input_bits_per_tick else 1
         columns = min(stage.crossbar_columns, self.crossbar_columns)
-        turns = -(-columns // self.conversions_per_tick) if self.conversions_per_tick else 1
+        steps = columns * (stage.conversion_bits or self.converter_bits or 1)
+        turns = (
+            -(-steps // (self.conversions_per_tick * (self.converter_bits or 1))) if self.conversions_per_tick else 1
+        )
         entries = -(-stage.crossbar_rows // self.inputs_per_tick) if self.inputs_per_tick else 1
         return pieces * turns * entries
 
@@ -134,6 +152,11 @@ class Hardware:
         """Ticks from the start of an iteration to the start of the next: those of the crossbar, or of the DPU where it takes
         longer, for it works on one result while the crossbar makes the next."""
         return max(self.crossbar_ticks(stage), -(-stage.dpu_operations // self.dpu_operations_per_tick))
+
+
+def crossbar_of(hardware: Hardware) -> Crossbar:
+    """What layers are cut for."""
+    return Crossbar(hardware.crossbar_rows, hardware.crossbar_columns, hardware.crossbars_per_core, hardware.cell_bits)
 
 
 def shipped_hardware() -> tuple[str, ...]:
@@ -164,7 +187,7 @@ def load_hardware(text: str | None) -> Hardware:
 
 def parse_hardware(described: Any, path: str) -> Hardware:
     """A description as in the module's docstring. InputError names the field."""
-    top = _Section(path, "", described)
+    top = DescribedSection(path, "", described)
     name = top.text("name")
     topology = top.section("topology")
     kind = topology.choice("kind", (*PARAMETERS, "links"))
@@ -203,26 +226,26 @@ def parse_hardware(described: Any, path: str) -> Hardware:
         input_order=order,
         grid_columns=columns,
         charges_bits=unit == "bits_per_tick",
-        input_bits_per_tick=crossbar.optional_count("input_bits_per_tick"),
-        conversions_per_tick=crossbar.optional_count("conversions_per_tick"),
         tick_ns=top.number("tick_ns") if "tick_ns" in top.fields else 0.0,
         energy=_energy(top),
         stages_per_core=core.optional_count("stages") or 1,
-        inputs_per_tick=crossbar.optional_count("inputs_per_tick"),
+        **{name: crossbar.optional_count(name, most) for name, most in CROSSBAR_FIELDS.items()},
     )
+    if hardware.crossbar_columns < slice_count(WEIGHT_BITS, hardware.cell_bits):
+        raise crossbar.error("columns", "as many as a weight takes", f"{hardware.crossbar_columns}")
     _check_fields(top, unit)
     _check_reach(hardware, path)
     return hardware
 
 
-def _listed_links(topology: _Section, cores: int, unit: str, width: int, hop: int) -> list[Link]:
+def _listed_links(topology: DescribedSection, cores: int, unit: str, width: int, hop: int) -> list[Link]:
     """The links of a topology of kind `links`."""
     listed = topology.value("links")
     if not isinstance(listed, list) or not listed:
-        raise topology.error("links", "a list of links", _shown(listed))
+        raise topology.error("links", "a list of links", shown(listed))
     links: dict[tuple[int, int], Link] = {}
     for number, entry in enumerate(listed):
-        section = _Section(topology.path, f"topology.links[{number}]", entry)
+        section = DescribedSection(topology.path, f"topology.links[{number}]", entry)
         ends = section.core("from", cores), section.core("to", cores)
         if ends[0] == ends[1] or ends in links:
             found = f"{ends[0]} to itself" if ends[0] == ends[1] else f"{ends[0]} to {ends[1]} a second time"
@@ -236,19 +259,19 @@ def _listed_links(topology: _Section, cores: int, unit: str, width: int, hop: in
     return [links[ends] for ends in sorted(links)]
 
 
-def _check_fields(top: _Section, unit: str) -> None:
+def _check_fields(top: DescribedSection, unit: str) -> None:
     """InputError for a field that there is not: misspelt ones are errors, not silence."""
     top.only(("name", "topology", "link", "crossbar", "core", "gmem", *TOP_FIELDS[unit]))
     for name, keys in (
         ("link", (unit, "hop_ticks")),
-        ("crossbar", ("rows", "columns", "per_core", "input_bits_per_tick", "conversions_per_tick", "inputs_per_tick")),
+        ("crossbar", ("rows", "columns", "per_core", *CROSSBAR_FIELDS)),
         ("core", ("sram_bytes", "dpu_operations_per_tick", "stages")),
         ("gmem", ("input_ports", "output_ports", unit, "hop_ticks", "order")),
     ):
         top.section(name).only(keys)
 
 
-def _energy(top: _Section) -> EnergyTable | None:
+def _energy(top: DescribedSection) -> EnergyTable | None:
     """The table of energies; None without one."""
     if "energy" not in top.fields:
         return None
@@ -295,78 +318,3 @@ def _reached(hardware: Hardware, start: int, forward: bool) -> set[int]:
         reached.update(fresh)
         frontier.extend(dict.fromkeys(fresh))
     return reached
-
-
-class _Section:
-    """An object of the file, and the errors of its fields."""
-
-    def __init__(self, path: str, place: str, fields: Any) -> None:
-        self.path, self._place = path, place
-        if not isinstance(fields, dict):
-            raise InputError(path, place=place or "top level", expected="an object", found=_shown(fields))
-        self.fields: dict[str, Any] = fields
-
-    def error(self, key: str, expected: str, found: str) -> InputError:
-        """Names the field."""
-        place = ".".join(part for part in (self._place, key) if part) or "top level"
-        return InputError(self.path, place=place, expected=expected, found=found)
-
-    def value(self, key: str) -> Any:
-        if key not in self.fields:
-            raise self.error(key, "a value", "none")
-        return self.fields[key]
-
-    def section(self, key: str) -> _Section:
-        return _Section(self.path, ".".join(part for part in (self._place, key) if part), self.value(key))
-
-    def text(self, key: str) -> str:
-        value = self.value(key)
-        if not isinstance(value, str) or not value:
-            raise self.error(key, "a name", _shown(value))
-        return value
-
-    def choice(self, key: str, names: tuple[str, ...]) -> str:
-        value = self.value(key)
-        if value not in names:
-            raise self.error(key, f"one of {', '.join(names)}", _shown(value))
-        return str(value)
-
-    def count(self, key: str, most: int = LARGEST_COUNT) -> int:
-        value = self.value(key)
-        if type(value) is not int or not 1 <= value <= most:
-            raise self.error(key, f"a whole number from 1 to {most}", _shown(value))
-        return value
-
-    def optional_count(self, key: str) -> int:
-        """0 where it is not there."""
-        return self.count(key) if key in self.fields else 0
-
-    def number(self, key: str) -> float:
-        value = self.value(key)
-        if type(value) not in (int, float) or not 0 <= value < LARGEST_NUMBER:
-            raise self.error(key, "a number from 0", _shown(value))
-        return float(value)
-
-    def core(self, key: str, cores: int) -> int:
-        value = self.value(key)
-        if type(value) is not int or not 0 <= value < cores:
-            raise self.error(key, f"a core from 0 to {cores - 1}", _shown(value))
-        return value
-
-    def ports(self, key: str, cores: int) -> list[int]:
-        value = self.value(key)
-        right = isinstance(value, list) and value and all(type(p) is int and 0 <= p < cores for p in value)
-        if not right or len(set(value)) < len(value):
-            raise self.error(key, f"a list of different cores from 0 to {cores - 1}", _shown(value))
-        return list(value)
-
-    def only(self, keys: tuple[str, ...]) -> None:
-        """InputError for a field that is not among `keys`."""
-        for key in self.fields:
-            if key not in keys:
-                raise self.error(key, f"one of {', '.join(keys)}", "an unknown field")
-
-
-def _shown(value: Any) -> str:
-    text = json.dumps(value, default=str)
-    return text if len(text) <= 60 else text[:57] + "..."

@@ -4,25 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import chain
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kilotune.codegen.cm.access import AccessPattern, EdgeCounts, Rectangle, RememberedCounts
-from kilotune.codegen.cm.blocks import ColumnBlock, Crossbar, column_blocks, input_channels, spans
+from kilotune.codegen.cm.blocks import Crossbar, column_blocks, input_channels, spans
+from kilotune.codegen.cm.element_bits import ElementBits
 from kilotune.codegen.cm.partition import INPUT, Partition, PartitionGraph
-from kilotune.codegen.cm.pipeline import ACTIVATION_BITS, GMEM, Edge, Pipeline, Stage
+from kilotune.codegen.cm.pipeline import GMEM, Edge, Pipeline, Stage
 from kilotune.codegen.cm.programs import EdgeLoad, LoweredNetwork, OperandSource, StageProgram
 from kilotune.codegen.cm.replicas import CHANNELS, LayerReplication, rectangles
-from kilotune.codegen.onnx.bounds import bits_of, partial_sum_bits
+from kilotune.codegen.onnx.converters import ColumnBlock, slice_count
 from kilotune.codegen.onnx.graph import AveragePoolNode, ConvNode, MaxPoolNode, Node, Window, window_of
 
 POINT = Window()
-WEIGHT_BITS = 8
-"""Bits of a weight, with its sign."""
-
-UNKNOWN_ACTIVATION = (-127, 127)
 
 
 def lower(
@@ -95,12 +91,12 @@ class _NetworkAssembly:
     ) -> None:
         self._counts_of, self._chained, self._most_pooled = counts_of, chained, most_pooled
         self._network, self._crossbar, self._by_columns = network, crossbar, by_columns
-        self._bits_of: dict[str, int] = {}
         graph = network.graph
+        self._bits = ElementBits(graph)
         channels, high, wide = graph.shapes[graph.input]
         image = _StagePart(GMEM, Rectangle(0, high, 0, wide, by_columns), 0, channels)
         self._parts: dict[int, list[_StagePart]] = {INPUT: [image]}
-        self._element_bits: dict[int, list[int]] = {GMEM: [self._bits(graph.input)] * channels}
+        self._element_bits: dict[int, list[int]] = {GMEM: [self._bits.of(graph.input)] * channels}
         self._exports: dict[int, tuple[str, ...]] = {INPUT: (graph.input,)}
         self._stages: list[Stage] = []
         self._programs: list[StageProgram] = []
@@ -184,17 +180,16 @@ class _NetworkAssembly:
         operations = taps + (width * max(1, len(sums) + len(operands)) if last or block else 0)
         rows = block.row_bounds[place[1] + 1] - block.row_bounds[place[1]] if block else 0
         exports = partition.exports if last else ()
-        matrix = (rows, width) if block else (0, 0)
-        summed = block.row_bounds[place[1] + 1] if block and summands else rows
-        bits = self._output_bits(partition, last, summed, width)
-        self._element_bits[reader] = bits
+        slices, conversion_bits = self._columns(partition)
+        matrix = (rows, width * slices) if block else (0, 0)
+        self._element_bits[reader] = bits = self._bits.packet(partition, block, place[1], bool(summands), width)
         described = (title, partition.name, rectangle.size, *matrix, operations, len(bits), *place)
-        input_bits = self._input_bits(partition)
+        input_bits = self._bits.operand(partition)
         read = (rows if block else taps) * input_bits + sum(partial_bits)
         for node, sources in zip(partition.nodes, operands, strict=False):
             names = zip(node.inputs, sources, strict=True)
-            read += width * sum(self._bits(name) for name, source in names if not isinstance(source, OperandSource))
-        self._stages.append(Stage(*described, sum(bits), input_bits, read))
+            read += width * sum(self._bits.of(name) for name, source in names if not isinstance(source, OperandSource))
+        self._stages.append(Stage(*described, sum(bits), input_bits, read, slices, conversion_bits))
         self._programs.append(
             StageProgram(
                 partition,
@@ -213,26 +208,12 @@ class _NetworkAssembly:
             )
         )
 
-    def _bits(self, tensor: str) -> int:
-        """Bits of an element of a tensor; asked for again and again."""
-        found = self._bits_of.get(tensor)
-        if found is None:
-            bounds = self._network.graph.bounds
-            found = self._bits_of[tensor] = ACTIVATION_BITS if bounds is None else bits_of(bounds[tensor])
-        return found
-
-    def _input_bits(self, partition: Partition) -> int:
-        """Bits of an operand of the crossbar."""
-        return ACTIVATION_BITS if partition.head is None else self._bits(partition.head.inputs[0])
-
-    def _output_bits(self, partition: Partition, last: bool, rows: int, width: int) -> list[int]:
-        """Bits of every element of an output packet: the exports', or of a partial sum of so many rows."""
-        if last:
-            return list(chain.from_iterable([self._bits(name)] * width for name in partition.exports))
-        assert partition.head is not None
-        bounds = self._network.graph.bounds
-        operand = UNKNOWN_ACTIVATION if bounds is None else bounds[partition.head.inputs[0]]
-        return [partial_sum_bits(operand, WEIGHT_BITS, rows)] * width
+    def _columns(self, partition: Partition) -> tuple[int, int]:
+        """How many a weight takes, and the bits of what is read of one; 0: those of the hardware."""
+        head = partition.head
+        if not isinstance(head, ConvNode):
+            return 1, 0
+        return slice_count(head.weight_bits, self._crossbar.cell_bits), head.converter.bits if head.converter else 0
 
     def _head(
         self,

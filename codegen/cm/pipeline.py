@@ -41,6 +41,7 @@ class Stage:
     replica, row_block, column_block: which part of the partition this is.
     output_bits: all elements of an output packet together. input_bits: an operand of the crossbar. read_bits: what an iteration
         reads from the buffers. None is content: what hardware that charges bits makes of them is.
+    slices: columns that a weight takes. conversion_bits: of a column that is read; 0: those of the hardware.
     """
 
     name: str
@@ -56,6 +57,8 @@ class Stage:
     output_bits: int = field(default=0, metadata=NOT_CONTENT)
     input_bits: int = field(default=ACTIVATION_BITS, metadata=NOT_CONTENT)
     read_bits: int = field(default=0, metadata=NOT_CONTENT)
+    slices: int = field(default=1, metadata={"content_absent_as": 1})
+    conversion_bits: int = field(default=0, metadata={"content_absent_as": 0})
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kilotune.codegen.cm.access import AccessPattern, Rectangle
-from kilotune.codegen.cm.blocks import ColumnBlock
 from kilotune.codegen.cm.partition import Partition, PartitionGraph
 from kilotune.codegen.cm.pipeline import Pipeline
+from kilotune.codegen.onnx.converters import ColumnBlock
 
 
 @dataclass(frozen=True, eq=False)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
@@ -74,6 +74,33 @@ def tensor_ranges(
     for name, tensor in tensors_of_images(graph, np.asarray(images, np.float32)):
         gathered.setdefault(name, _Gathered(len(tensor))).add(tensor, limits.get(name, limit))
     return {name: found.result(limits.get(name, limit)) for name, found in gathered.items()}
+
+
+class RememberedRanges:
+    """`tensor_ranges` of one network and one set of images, for one limit of most tensors and some limits of others: the network is
+    executed twice."""
+
+    def __init__(self, graph: Graph, images: Array, limits: Collection[int]) -> None:
+        """limits: all that will be asked for, for the tensors that are asked for by name first."""
+        self._graph, self._images, self._limits = graph, np.asarray(images, np.float32), limits
+        self._found: dict[tuple[str, int], TensorRange] = {}
+
+    def of(self, limit: int, limits: Mapping[str, int]) -> Mapping[str, TensorRange]:
+        """What `tensor_ranges` says."""
+        if not any(known == limit for _, known in self._found):
+            self._found |= {(name, limit): r for name, r in tensor_ranges(self._graph, self._images, limit).items()}
+        if any((name, other) not in self._found for name, other in limits.items()):
+            self._gather(limits)
+        names = dict.fromkeys(name for name, _ in self._found)
+        return {name: self._found[name, limits.get(name, limit)] for name in names}
+
+    def _gather(self, names: Collection[str]) -> None:
+        """All limits of these tensors."""
+        gathered: dict[tuple[str, int], _Gathered] = {}
+        for name, tensor in tensors_of_images(self._graph, self._images):
+            for limit in self._limits if name in names else ():
+                gathered.setdefault((name, limit), _Gathered(len(tensor))).add(tensor, limit)
+        self._found |= {(name, limit): found.result(limit) for (name, limit), found in gathered.items()}
 
 
 class _Gathered:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from kilotune.codegen.arrays import Array
+from kilotune.codegen.onnx.converters import digit_count
 from kilotune.codegen.onnx.graph import AffineNode, ConvNode, Graph, Node, ProductNode, ShiftNode, TableNode, known
 
 
@@ -104,6 +105,36 @@ class IntegerNodes:
         )
         nearest = self.broadcast("Add", scaled, np.asarray(0.5, np.float32), stem + "/rounding")
         return self.node("Floor", [nearest], stem + "/shifted")
+
+    def digits(self, source: str, bits: int, magnitude_bits: int, signed: bool, stem: str) -> list[tuple[int, str]]:
+        """Digits of so many bits of the magnitudes of a tensor's integers, with their signs and places; see `converters.digits`."""
+        if not bits:
+            return [(0, source)]
+        sides = [(1.0, self.node("Relu", [source], stem + "/above"))]
+        if signed:
+            turned = self.broadcast("Mul", source, np.asarray(-1), stem + "/turned")
+            sides.append((-1.0, self.node("Relu", [turned], stem + "/below")))
+        found = []
+        for place in range(0, bits * digit_count(magnitude_bits, bits), bits):
+            parts = [self._digit(side, place, bits, sign, f"{stem}{place}{sign:+g}") for sign, side in sides]
+            found.append((place, parts[0] if len(parts) == 1 else self.node("Add", parts, f"{stem}{place}")))
+        return found
+
+    def _digit(self, source: str, place: int, bits: int, sign: float, stem: str) -> str:
+        """A digit of numbers that are not negative, times a sign."""
+        whole, further = (
+            self.node("Floor", [self.broadcast("Mul", source, np.asarray(2.0**-p), f"{stem}/{p}")], f"{stem}/from{p}")
+            for p in (place, place + bits)
+        )
+        rest = self.broadcast("Mul", further, np.asarray(2.0**bits), stem + "/rest")
+        digit = self.node("Sub", [whole, rest], stem + "/digit")
+        return digit if sign > 0 else self.broadcast("Mul", digit, np.asarray(sign), stem + "/signed")
+
+    def total(self, names: Sequence[str], output: str) -> str:
+        """The sum of several tensors."""
+        if len(names) == 1:
+            return self.node("Identity", names, output)
+        return self.node("Sum", names, output)
 
     def clip(self, source: str, low: float, high: float, output: str) -> None:
         """Limits, as attributes before opset 11."""

@@ -10,13 +10,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from kilotune.codegen.onnx.converters import ColumnConverter
+
 TensorShape = tuple[int, int, int]
+
+WEIGHT_BITS = 8
+"""Bits of a weight, with its sign, where nothing else is said."""
 
 MOST_ELEMENTS = 1 << 28
 """The most elements of a tensor or of weights: four times what the first layers of VGG-16 need at 1024 x 1024."""
@@ -98,12 +103,15 @@ class Node:
 
 @dataclass(frozen=True, eq=False)
 class ConvNode(Node):
-    """weight [outputs, channels / groups, kernel rows, kernel columns], bias [outputs]."""
+    """weight [outputs, channels / groups, kernel rows, kernel columns], bias [outputs]. weight_bits: that integers may have, with a sign.
+    converter: what reads the sums of integers; None: they are exact."""
 
     weight: Weights
     bias: Weights
     window: Window
     groups: int = 1
+    weight_bits: int = field(default=WEIGHT_BITS, metadata={"content_absent_as": WEIGHT_BITS})
+    converter: ColumnConverter | None = field(default=None, metadata={"content_absent_as": None})
 
 
 @dataclass(frozen=True, eq=False)

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
@@ -107,24 +107,31 @@ def quantise(
     activation_bits: int = 8,
     weight_bits: int = 8,
     bits_of: Mapping[str, int] = MappingProxyType({}),
+    weights_of: Mapping[str, int] = MappingProxyType({}),
+    ranges_of: Callable[[int, Mapping[str, int]], Mapping[str, TensorRange]] | None = None,
 ) -> QuantisedGraph:
     """The integer network, calibrated on `images`, each [channels, height, width]. bits_of: of those of `QuantisedGraph.activation_bits`
-    that have others, 2 to 12.
+    that have others, 2 to 12. weights_of: bits of the weights of those convolutions that have others, 2 to 12. ranges_of:
+    `tensor_ranges` of these images by `limit` and `limits`, from a caller who has them remembered.
 
-    ValueError when `bits_of` names a tensor without bits of its own, when a layer cannot be held below 2**24 with any weights but
-    zero, or a sum of the images is not finite.
+    ValueError when `bits_of` names a tensor without bits of its own, or `weights_of` no convolution, when a layer cannot be held below
+    2**24 with any weights but zero, or a sum of the images is not finite.
     """
     limit = _limit(activation_bits)
     shape = graph.shapes[graph.input]
     seen = np.asarray(images, np.float32).reshape(-1, *shape)
-    ranges = tensor_ranges(graph, seen, limit, {name: _limit(bits) for name, bits in bits_of.items()})
-    state = _QuantisationState(graph, ranges, limit, _limit(weight_bits))
+    limits = {name: _limit(bits) for name, bits in bits_of.items()}
+    ranges = tensor_ranges(graph, seen, limit, limits) if ranges_of is None else ranges_of(limit, limits)
+    state = _QuantisationState(graph, ranges, limit, _limit(weight_bits), weights_of)
     state.start(*_image_scale(seen, ranges[graph.input]))
     for node in graph.nodes:
         state.add(node)
     strange = [name for name in bits_of if name not in (graph.input, *state.own)]
     if strange:
         raise ValueError(f"{strange[0]!r} has no bits of its own")
+    strange = [name for name in weights_of if name not in state.bits]
+    if strange:
+        raise ValueError(f"{strange[0]!r} has no weights")
     own = {name: ranges[name].limit.bit_length() + 1 for name in (graph.input, *state.own)}
     return QuantisedGraph(state.integer_graph(), state.exponents, state.bits, state.bounds, own)
 
@@ -149,6 +156,7 @@ class _QuantisationState:
     ranges: Mapping[str, TensorRange]
     limit: int
     weight_limit: int
+    weights_of: Mapping[str, int] = field(default_factory=dict)
     nodes: list[Node] = field(default_factory=list)
     exponents: dict[str, int] = field(default_factory=dict)
     bits: dict[str, int] = field(default_factory=dict)
@@ -217,9 +225,9 @@ class _QuantisationState:
 
     def _convolution(self, node: ConvNode, exponent: int) -> None:
         operand, target = self.bounds[node.inputs[0]], self._target(node.output)[0]
-        integers, scales = integer_convolution(
-            node, exponent, operand, target, self.ranges[node.inputs[0]].means, self.weight_limit
-        )
+        bits = self.weights_of.get(node.output, self.weight_limit.bit_length() + 1)
+        node, means = dataclasses.replace(node, weight_bits=bits), self.ranges[node.inputs[0]].means
+        integers, scales = integer_convolution(node, exponent, operand, target, means, _limit(bits))
         self.bits[node.output] = int(np.abs(known(integers.weight)).max(initial=0)).bit_length() + 1
         self._requantised(integers, scales + exponent)
 

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from kilotune.codegen.arrays import Array
+from kilotune.codegen.onnx.crossbar_products import converted_convolution
 from kilotune.codegen.onnx.functions import apply_function
 from kilotune.codegen.onnx.graph import (
     VIEWS,
@@ -172,6 +173,9 @@ def patches(tensor: Array, window: Window, fill: float) -> Array:
 def _convolve(node: ConvNode, tensor: Array) -> Array:
     """In the tensor's precision; integers of a quantised graph in float32, which holds them and their sums exactly."""
     integer = tensor.dtype.kind == "i"
+    if integer and node.converter is not None:
+        sums = converted_convolution(node, node.converter, patches(tensor, node.window, 0))
+        return np.asarray(sums + _by_channel(known(node.bias), sums))
     kind = np.float32 if integer else tensor.dtype
     gathered = patches(tensor.astype(kind, copy=False), node.window, 0.0)
     weight = known(node.weight).astype(kind, copy=False)
@@ -185,5 +189,4 @@ def _convolve(node: ConvNode, tensor: Array) -> Array:
     result = np.concatenate(parts).reshape(outputs, *pixels)
     if integer:
         result = result.astype(np.int64)
-    bias = known(node.bias).astype(result.dtype, copy=False)
-    return np.asarray(result + bias[(slice(None), *(None,) * len(pixels))])
+    return np.asarray(result + _by_channel(known(node.bias), result))

@@ -9,11 +9,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from itertools import product
 from typing import Any
 
 import numpy as np
 
+from kilotune.codegen.arrays import Array
 from kilotune.codegen.onnx.constants import FOLDED, decode
+from kilotune.codegen.onnx.converters import ColumnConverter
+from kilotune.codegen.onnx.crossbar_products import core_slices
 from kilotune.codegen.onnx.emission import IntegerNodes, needed_for
 from kilotune.codegen.onnx.enlarging import turned
 from kilotune.codegen.onnx.graph import (
@@ -121,7 +125,7 @@ class _Rewriter(IntegerNodes):
         if alone and node is not None:
             self.node_alone(node, output, tensor)
         elif isinstance(node, ConvNode):
-            self._weights(proto, node, inputs, output)
+            self._weights(proto, node, inputs[0], output)
         elif isinstance(node, AffineNode):
             self.affine(node, next(name for name in inputs if name not in self.constants), output, tensor)
         elif isinstance(node, AddNode):
@@ -181,21 +185,65 @@ class _Rewriter(IntegerNodes):
         top, left, bottom, right = node.window.pads
         return [left, right] if self.rank(tensor) == 3 else [top, left, bottom, right]
 
-    def _weights(self, proto: Any, node: ConvNode, inputs: list[str], output: str) -> None:
-        integers = known(node.weight).astype(np.float32)
+    def _weights(self, proto: Any, node: ConvNode, source: str, output: str) -> None:
+        bias = known(node.bias).astype(np.float32)
+        if proto.op_type in ("Conv", "ConvTranspose") and node.converter is None:
+            self._products(proto, source, self._as_weights(proto, node, known(node.weight)), output, output, bias)
+            return
+        sums = output + "/product"
+        if node.converter is None:
+            self._products(proto, source, self._as_weights(proto, node, known(node.weight)), output, sums)
+        else:
+            assert self.graph.bounds is not None
+            signed = self.graph.bounds[node.inputs[0]][0] < 0
+            magnitude = max(map(abs, self.graph.bounds[node.inputs[0]])).bit_length()
+            pieces = self.digits(source, node.converter.piece_bits, magnitude, signed, output + "/piece")
+            read = [
+                self._read(proto, node, node.converter, piece, cells, f"{output}/{k}")
+                for k, (piece, cells) in enumerate(product(pieces, core_slices(node, node.converter)))
+            ]
+            self.total(read, sums)
+        spread = bias if proto.op_type not in ("Conv", "ConvTranspose") else self.by_channel(bias, proto.output[0])
+        self.broadcast("Add", sums, spread, output)
+
+    def _read(
+        self,
+        proto: Any,
+        node: ConvNode,
+        converter: ColumnConverter,
+        piece: tuple[int, str],
+        cells: tuple[int, Array],
+        stem: str,
+    ) -> str:
+        """The sums of a core's columns of one slice with one piece, as a converter gives them, at their place."""
+        self._products(proto, piece[1], self._as_weights(proto, node, cells[1]), stem, stem + "/columns")
+        nearest = self.shifted(stem + "/columns", converter.right, stem)
+        self.clip(nearest, -converter.largest, converter.largest, stem + "/steps")
+        place = np.asarray(2.0 ** (converter.right + piece[0] + cells[0]), np.float32)
+        return self.broadcast("Mul", stem + "/steps", place, stem + "/read")
+
+    def _as_weights(self, proto: Any, node: ConvNode, weight: Array) -> Array:
+        """Integers in the shape of a node's weights, as the file's operator takes them."""
+        integers = weight.astype(np.float32)
         if proto.op_type == "ConvTranspose":
             integers = known(turned(integers, node.groups, node.window.kernel))
-        bias = self.constant(output + "/bias", known(node.bias).astype(np.float32))
         if proto.op_type in ("Conv", "ConvTranspose"):
-            shape = self.constants[inputs[1]].shape
-            weight = self.constant(output + "/weight", integers.reshape(shape))
-            self._copy(proto, [inputs[0], weight, bias], output)
-            return
+            return integers.reshape(self.constants[proto.input[1]].shape)
         if proto.output[0] in self.graph.last_matrices:
             integers = np.moveaxis(integers, 1, -1)
-        matrix = self.constant(output + "/weight", integers.reshape(len(integers), -1).T)
-        product = self.node("MatMul", [inputs[0], matrix], output + "/product")
-        self.broadcast("Add", product, self.constants[bias], output)
+        return integers.reshape(len(integers), -1).T
+
+    def _products(
+        self, proto: Any, source: str, weights: Array, stem: str, output: str, bias: Array | None = None
+    ) -> None:
+        """The file's convolution, or a product of matrices, with other weights."""
+        weight = self.constant(stem + "/weight", weights)
+        if proto.op_type in ("Conv", "ConvTranspose"):
+            self._copy(
+                proto, [source, weight, *([] if bias is None else [self.constant(stem + "/bias", bias)])], output
+            )
+        else:
+            self.node("MatMul", [source, weight], output)
 
     def _alignment(self, name: str, wanted: str) -> str:
         """The operand `name` of a Concat, shifted to what the others are; it may be another name, and shape, of the tensor."""

@@ -11,7 +11,7 @@ different exponents.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from math import prod, sqrt
 
@@ -40,9 +40,12 @@ class NarrowedNetwork:
     tried: int
 
 
-def narrowed(graph: Graph, images: Array, points: float) -> NarrowedNetwork:
+def narrowed(
+    graph: Graph, images: Array, points: float, told: Callable[[int, int], None] = lambda tried, image_bits: None
+) -> NarrowedNetwork:
     """The classifier `graph` in integers, calibrated on `images` [images, channels, height, width], with activations as narrow as at most
-    `points` of a hundred images of another class, and a standard error, allow. ValueError for what `quantise` refuses with 8 bits."""
+    `points` of a hundred images of another class, and a standard error, allow. told: how many networks were tried and the bits an
+    image of the best, after each. ValueError for what `quantise` refuses with 8 bits."""
     plain = quantise(graph, images)
     sizes = {name: prod(graph.shapes[name]) for name in plain.activation_bits}
     classes = _classes(graph, plain, images)
@@ -54,6 +57,7 @@ def narrowed(graph: Graph, images: Array, points: float) -> NarrowedNetwork:
         found = _quantised(graph, images, {**bits, widest: bits[widest] - 1})
         others = len(images) if found is None else int((_classes(graph, found, images) != classes).sum())
         tried += found is not None
+        told(tried, _image_bits(bits, sizes))
         if found is not None and others + sqrt(others) <= points / 100 * len(images):
             best, changed = found, others
         else:

@@ -17,13 +17,18 @@ def image_counts(
     ticks_per_image: float,
     hardware: Hardware,
 ) -> dict[str, float]:
-    """How often an image does what each of `COMPONENTS` counts: cells, conversions, bits, operations, core ticks."""
-    cells = conversions = input_bits = operations = sram_bits = 0
+    """How often an image does what each of `COMPONENTS` counts: cells, conversions, bits, operations, core ticks. A conversion of
+    fewer bits than the hardware's converters have is a part of one."""
+    conversions = 0.0
+    cells = input_bits = operations = sram_bits = 0
     per_tick = hardware.input_bits_per_tick
     for stage in pipeline.stages:
         pieces = -(-stage.input_bits // per_tick) if per_tick else 1
-        cells += stage.iterations * stage.crossbar_rows * stage.crossbar_columns
-        conversions += stage.iterations * stage.crossbar_columns * pieces
+        cells += stage.iterations * stage.crossbar_rows * stage.crossbar_columns * pieces
+        share = (
+            stage.conversion_bits / hardware.converter_bits if hardware.converter_bits and stage.conversion_bits else 1
+        )
+        conversions += stage.iterations * stage.crossbar_columns * pieces * share
         input_bits += stage.iterations * stage.crossbar_rows * stage.input_bits
         operations += stage.iterations * stage.dpu_operations
         sram_bits += stage.iterations * stage.read_bits

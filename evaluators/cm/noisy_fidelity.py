@@ -9,8 +9,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from kilotune.codegen.arrays import Array, FloatArray
-from kilotune.codegen.cm.blocks import ColumnBlock, Crossbar, column_blocks, matrix
+from kilotune.codegen.cm.blocks import Crossbar, column_blocks
 from kilotune.codegen.onnx.batches import tensors_of_images
+from kilotune.codegen.onnx.converters import ColumnBlock, digits, slice_count
+from kilotune.codegen.onnx.crossbar_products import PIXELS_AT_ONCE, matrix
 from kilotune.codegen.onnx.graph import ConvNode, Graph, Node, known
 from kilotune.codegen.onnx.reference import compute, patches
 from kilotune.evaluators.cm.phase_change import weights_after
@@ -21,8 +23,8 @@ INTERVAL_95 = (12.71, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262)
 
 @dataclass(frozen=True)
 class AnalogueCores:
-    """seconds: since programming. converter_bits: with a sign, of a column's result, whose range is what calibration images need; None:
-    exact. draws: how often all cells are programmed anew, at least 2, at most 10."""
+    """seconds: since programming. converter_bits: with a sign, of a column's result, whose range is what calibration images need, where a
+    layer has no converter of its own; None: exact. draws: how often all cells are programmed anew, at least 2, at most 10."""
 
     crossbar: Crossbar
     seconds: float
@@ -55,7 +57,7 @@ def noisy_fidelity(
 ) -> NoisyFidelity:
     """An integer network with a class an image. calibration, images: integers; classes: those of the float network for `images`."""
     blocks = {n.output: column_blocks(n, cores.crossbar) for n in graph.nodes if isinstance(n, ConvNode)}
-    ranges = _ranges(graph, blocks, calibration)
+    ranges = _ranges(graph, blocks, cores.crossbar, calibration)
     found = []
     for draw in range(cores.draws):
         generator = np.random.default_rng((seed, draw))
@@ -73,31 +75,44 @@ def noisy_fidelity(
     return NoisyFidelity(agreements, None if labels is None else tuple(float((f == labels).mean()) for f in found))
 
 
-Cells = list[list[FloatArray]]
-"""Matrices [columns, rows] by column block and row block."""
+CoreSlices = tuple[tuple[int, FloatArray], ...]
+"""What a core's cells compute with, [columns, rows] for each slice of the weights, and the slices' places."""
+
+Cells = list[list[CoreSlices]]
+"""By column block and row block."""
 
 
 def _cells(
     node: ConvNode, blocks: Sequence[ColumnBlock], cores: AnalogueCores, generator: np.random.Generator
 ) -> Cells:
-    largest = float(np.abs(known(node.weight)).max(initial=0))
-    return [
-        [weights_after(matrix(node, b, row), largest, cores.seconds, generator) for row in range(b.row_blocks)]
-        for b in blocks
-    ]
+    bits = cores.crossbar.cell_bits
+    largest = float((1 << bits) - 1 if bits else np.abs(known(node.weight)).max(initial=0))
+
+    def noisy(slices: CoreSlices) -> CoreSlices:
+        return tuple((place, weights_after(cells, largest, cores.seconds, generator)) for place, cells in slices)
+
+    return [[noisy(slices) for slices in rows] for rows in _exact(node, blocks, cores.crossbar)]
 
 
-def _ranges(graph: Graph, blocks: Mapping[str, Sequence[ColumnBlock]], images: Array) -> dict[str, float]:
+def _ranges(
+    graph: Graph, blocks: Mapping[str, Sequence[ColumnBlock]], crossbar: Crossbar, images: Array
+) -> dict[str, float]:
     """The largest magnitude of a column's result in each layer, without noise."""
-    exact = {n.output: _exact(n, blocks[n.output]) for n in graph.nodes if isinstance(n, ConvNode)}
+    exact = {n.output: _exact(n, blocks[n.output], crossbar) for n in graph.nodes if isinstance(n, ConvNode)}
     layers = _AnalogueLayers(blocks, exact, {}, None)
     for _ in tensors_of_images(graph, images, layers.compute):
         pass
     return layers.largest
 
 
-def _exact(node: ConvNode, blocks: Sequence[ColumnBlock]) -> Cells:
-    return [[matrix(node, b, row) for row in range(b.row_blocks)] for b in blocks]
+def _exact(node: ConvNode, blocks: Sequence[ColumnBlock], crossbar: Crossbar) -> Cells:
+    """What cells are programmed to, those of slices too that hold nothing but 0."""
+
+    def cut(weights: Array) -> CoreSlices:
+        slices = digits(weights, crossbar.cell_bits, slice_count(node.weight_bits, crossbar.cell_bits))
+        return tuple((place, cells.astype(np.float64)) for place, cells in slices)
+
+    return [[cut(matrix(node, b, row).astype(np.int64)) for row in range(b.row_blocks)] for b in blocks]
 
 
 class _AnalogueLayers:
@@ -123,11 +138,21 @@ class _AnalogueLayers:
         result = np.zeros((node.weight.shape[0], math.prod(pixels)))
         for block, rows in zip(self._blocks[node.output], self._cells[node.output], strict=True):
             operand = gathered[block.first_input : block.last_input].reshape(-1, result.shape[1])
-            for row, weights in enumerate(rows):
+            for row, slices in enumerate(rows):
                 low, high = block.row_bounds[row], block.row_bounds[row + 1]
-                result[block.first : block.last] += self._converted(node.output, weights @ operand[low:high])
+                result[block.first : block.last] += self._sums(node, slices, operand[low:high])
         bias = known(node.bias).reshape(-1, 1)
         return np.asarray(np.rint(result).astype(np.int64) + bias).reshape(-1, *pixels)
+
+    def _sums(self, node: ConvNode, slices: CoreSlices, operand: FloatArray) -> FloatArray:
+        """A core's, as its converters give them: those of the layer, or of so many bits over the layer's range."""
+        if node.converter is None:
+            found = (self._converted(node.output, cells @ operand) * 2.0**place for place, cells in slices)
+            return np.asarray(sum(found))
+        pieces = range(0, operand.shape[1], PIXELS_AT_ONCE)
+        whole = operand.astype(np.int32)
+        parts = [node.converter.products(slices, whole[:, start : start + PIXELS_AT_ONCE]) for start in pieces]
+        return np.concatenate(parts, axis=1).astype(np.float64)
 
     def _converted(self, layer: str, sums: FloatArray) -> FloatArray:
         """Rounded and limited by the converters."""

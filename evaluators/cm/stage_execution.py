@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kilotune.codegen.cm.access import Rectangle
-from kilotune.codegen.cm.blocks import matrix
 from kilotune.codegen.cm.programs import OperandSource, StageProgram
+from kilotune.codegen.onnx.crossbar_products import matrix
 from kilotune.codegen.onnx.graph import (
     ArgMaxNode,
     AveragePoolNode,
@@ -34,7 +34,7 @@ LOWEST = np.iinfo(np.int64).min
 
 @dataclass(frozen=True)
 class Noise:
-    """Seeded imperfections of the analogue part, both normal.
+    """Seeded imperfections of the analogue part, both normal, in place of converters of few bits.
 
     weight_sigma: of a programmed weight, as a fraction of the layer's largest magnitude. adc_sigma: of a column's
     result, in units of the layer's output (the last bit after its shift).
@@ -76,6 +76,8 @@ class StageExecutor:
         self._matrix: NDArray[np.float64] | None = None
         if isinstance(self._head, ConvNode) and program.block is not None:
             self._matrix = matrix(self._head, program.block, program.row_block)
+            self._converter = None if noise else self._head.converter
+            self._slices = self._converter.slices(self._matrix.astype(np.int64)) if self._converter else ()
             taps = self._window.kernel[0] * self._window.kernel[1]
             low = program.block.row_bounds[program.row_block]
             offset = low - (low // taps) * taps
@@ -129,11 +131,7 @@ class StageExecutor:
                 packets = self._buffers[load.edge].read(self.name, image, iteration, ranks)[:, load.source]
                 patch[load.target, down, across] = packets.T.reshape(-1, len(lines), len(cells))
         if isinstance(head, ConvNode):
-            assert self._matrix is not None
-            sums = self._matrix @ patch.reshape(-1)[self._rows].astype(np.float64)
-            if self._adc is not None:
-                sums = sums + self._generator.normal(0, self._adc, sums.shape)
-            return np.rint(sums).astype(np.int64)
+            return self._products(patch.reshape(-1)[self._rows])
         if isinstance(head, MaxPoolNode):
             return np.asarray(patch.max(axis=(1, 2)))
         if isinstance(head, AveragePoolNode):
@@ -141,6 +139,16 @@ class StageExecutor:
         if isinstance(head, ArgMaxNode):
             return np.asarray([patch[:, 0, 0].argmax()])
         return np.asarray(patch[:, 0, 0])
+
+    def _products(self, operand: IntVector) -> IntVector:
+        """The crossbar's, as its columns are read."""
+        assert self._matrix is not None
+        if self._converter is not None:
+            return self._converter.products(self._slices, operand)
+        sums = self._matrix @ operand.astype(np.float64)
+        if self._adc is not None:
+            sums = sums + self._generator.normal(0, self._adc, sums.shape)
+        return np.rint(sums).astype(np.int64)
 
     def _on_the_border(self, row: int, column: int) -> bool:
         """Whether a pixel that a PadNode writes lies outside the image that it pads."""

@@ -93,6 +93,7 @@ def main() -> int:
 def row(network: WheelNetwork, wheels: Path, folder: Path, seconds: float) -> list[str]:
     """What COLUMNS says of a network."""
     problem = build_problem(asked(network, wheels, folder))
+    assert isinstance(problem, MappingProblem)
     assert problem.floats is not None
     found, graph = problem.approximation(), problem.floats
     assert found is not None

@@ -98,6 +98,9 @@ def with_run_options(command: Any) -> Any:
 FAMILIES_KEY = "kilotune.families"
 """In a context's `meta`: whose options the command takes."""
 
+OWN_FAMILY_KEY = "kilotune.own_family"
+"""In a context's `meta`: the family of the space that is named."""
+
 
 class WithFamilies(click.Command):
     """A command with the options of every family, each under its own heading in the help text. A plug-in is loaded only
@@ -110,11 +113,15 @@ class WithFamilies(click.Command):
         for family in families[len(FAMILIES) :]:
             _refuse_taken(family, str(space), self.get_params(ctx))
         ctx.meta[FAMILIES_KEY] = families
+        own = (family for family in families if any(entry.space == space for entry in family.entries))
+        ctx.meta[OWN_FAMILY_KEY] = next(own, None)
         return super().parse_args(ctx, args)
 
     def get_params(self, ctx: click.Context) -> list[click.Parameter]:
         params = super().get_params(ctx)
-        special = {option.name: option for family in reversed(_families(ctx)) for option in family.options}
+        families, own = list(reversed(_families(ctx))), ctx.meta.get(OWN_FAMILY_KEY)
+        families.sort(key=lambda family: family is own)  # its options come before those of one name
+        special = {option.name: option for family in families for option in family.options}
         return [*params[:-1], *reversed(special.values()), params[-1]]  # two families may have an option of one name
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

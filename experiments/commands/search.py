@@ -10,6 +10,7 @@ from typing import Any
 
 import click
 from rich.console import Console
+from rich.text import Text
 
 from kilotune.evaluators.compiled_library import find_compiler
 from kilotune.evaluators.executors.ray_connection import LOCAL, connect
@@ -26,6 +27,7 @@ from kilotune.experiments.studies.libraries import load_libraries
 from kilotune.experiments.studies.moved_input import stored_request
 from kilotune.experiments.studies.request_parsing import given_options, request_from
 from kilotune.experiments.studies.storage import open_store
+from kilotune.experiments.terminal.live_display import LiveDisplay
 from kilotune.experiments.terminal.progress import ProgressDisplay
 from kilotune.experiments.terminal.summary import print_summary
 from kilotune.search.budget import Budget, parse_seconds
@@ -53,7 +55,7 @@ def search(options: dict[str, Any]) -> int:
     request = dataclasses.replace(request, procedure_first=True, stop=str(stop))
     _load(request, options)
     time = CommandTime(budget)
-    problem = time.build(request)
+    problem = _built(time, request, options)
     store = open_store(options["storage"])
     given = options["study_name"]
     name = tuning.free_study_name(store, request.space) if given is None else given
@@ -87,6 +89,18 @@ def _with_places(problem: Problem, most: int, study: str) -> Problem:
     if not isinstance(problem, PlacesFinalists):
         raise ValueError(f"--place is for hardware: {study} is a study of the space {problem.request.space}.")
     return problem.with_places(most)
+
+
+def _built(time: CommandTime, request: TuneRequest, options: dict[str, Any]) -> Problem:
+    """The problem; what takes its time says on stderr how far it has come."""
+    with LiveDisplay(options["quiet"], is_erased=True) as display:
+
+        def tell(text: str) -> None:
+            display.draw(Text(text))
+            if not display.is_redrawn:
+                display.line_if_due(lambda: text)
+
+        return time.build(request, tell)
 
 
 def _load(request: TuneRequest, options: dict[str, Any]) -> None:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 from kilotune.codegen.diagnostics import InputError
 from kilotune.codegen.file_kinds import kind_of_file
-from kilotune.experiments.problems.family import SpaceFamily
+from kilotune.experiments.problems.family import SpaceFamily, TellsProgress
 from kilotune.experiments.problems.problem import Problem
 from kilotune.experiments.problems.registry import FAMILIES, find_entry
 from kilotune.experiments.requests.request import TuneRequest
@@ -15,9 +16,9 @@ HANDED_OVER = "handed_over"
 """In a request's options: the class of a space that was no name."""
 
 
-def build_problem(request: TuneRequest) -> Problem:
+def build_problem(request: TuneRequest, tell: Callable[[str], None] | None = None) -> Problem:
     """Load the input and make the space. InputError for an input that cannot be used, ValueError for an unknown space,
-    for options that do not go with the input, or for a space that only Python has."""
+    for options that do not go with the input, or for a space that only Python has. tell: see `TellsProgress`."""
     handed_over = request.options.get(HANDED_OVER)
     if handed_over is not None:
         raise ValueError(
@@ -26,7 +27,10 @@ def build_problem(request: TuneRequest) -> Problem:
         )
     family, _ = find_entry(request.space)
     _refuse_other_kinds(family, request.input)
-    return family.factory.build_problem(request)
+    factory = family.factory
+    if tell is not None and isinstance(factory, TellsProgress):
+        return factory.build_telling(request, tell)
+    return factory.build_problem(request)
 
 
 def _refuse_other_kinds(family: SpaceFamily, input: str) -> None:

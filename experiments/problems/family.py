@@ -133,6 +133,14 @@ class WritesOptions(Protocol):
 
 
 @runtime_checkable
+class TellsProgress(Protocol):
+    """Ability of a factory: making a problem may take seconds, in which it says how far it has come."""
+
+    def build_telling(self, request: TuneRequest, tell: Callable[[str], None]) -> Problem:
+        """As `build_problem`. tell: is given half a line again and again."""
+
+
+@runtime_checkable
 class DeclaresLibraries(Protocol):
     """Ability of a factory: what a search imports of other packages or compiles takes its time, which no budget should pay for."""
 

@@ -41,9 +41,9 @@ class CommandTime:
     budget: Budget
     begun_s: float = field(default_factory=time.monotonic)
 
-    def build(self, request: TuneRequest) -> Problem:
+    def build(self, request: TuneRequest, tell: Callable[[str], None] | None = None) -> Problem:
         """`build_problem` within the budget."""
-        return self.read(request.input or request.space, lambda: build_problem(request))
+        return self.read(request.input or request.space, lambda: build_problem(request, tell))
 
     def read(self, name: str, make: Callable[[], Problem]) -> Problem:
         """What `make` makes of the input of that name, within the budget."""

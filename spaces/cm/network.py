@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from kilotune.codegen.cm.access import RememberedCounts
-from kilotune.codegen.cm.blocks import Crossbar
-from kilotune.codegen.cm.hardware import Hardware
+from kilotune.codegen.cm.hardware import Hardware, crossbar_of
 from kilotune.codegen.cm.lowering import lower
 from kilotune.codegen.cm.partition import PartitionGraph
 from kilotune.codegen.cm.pipeline import Pipeline
@@ -21,7 +20,7 @@ class PartitionedNetwork:
 
     def __init__(self, graph: PartitionGraph, hardware: Hardware) -> None:
         self.graph = graph
-        self.crossbar = Crossbar(hardware.crossbar_rows, hardware.crossbar_columns, hardware.crossbars_per_core)
+        self.crossbar = crossbar_of(hardware)
         self._most_replicas = MOST_SHARING if hardware.stages_per_core > 1 else MOST_REPLICAS
         self.by_columns = hardware.input_order == "column-major"
         self._counts_of = RememberedCounts()

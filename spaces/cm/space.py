@@ -51,6 +51,8 @@ class CmSpace(CmCandidates):
         if accelerator.charges_bits or accelerator.energy is not None:
             bits = [(s.output_bits, s.input_bits, s.read_bits) for s in once.pipeline.stages]
             content += [bits, [(s.load, s.cell_bits) for s in once.streams]]
+        if accelerator.energy is not None and accelerator.input_bits_per_tick:
+            content.append("cells count once a piece")
         if self.objective != "ticks":
             content.append(self.objective)
         return fingerprint(self.name, SEMANTICS, *content)

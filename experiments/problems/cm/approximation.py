@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from kilotune.codegen.onnx.batches import operations_of, outputs_of_images
-from kilotune.codegen.onnx.graph import Graph
+from kilotune.codegen.onnx.graph import ConvNode, Graph
 from kilotune.codegen.onnx.quantise import QuantisedGraph
 from kilotune.evaluators.cm.fidelity import Fidelity, fidelity
 from kilotune.evaluators.cm.noisy_fidelity import AnalogueCores, interval, noisy_fidelity
@@ -71,7 +71,9 @@ def _noise(graph: Graph, quantised: QuantisedGraph, data: ImageData, cores: Anal
         figures["accuracies"] = list(found.accuracies)
         mean, half = interval(found.accuracies)
         shown = f"{100 * mean:.2f} +- {100 * half:.2f} % right, {shown}"
-    when = f"{cores.seconds:g} s after programming, {cores.converter_bits}-bit converters"
+    own = any(node.converter is not None for node in quantised.graph.nodes if isinstance(node, ConvNode))
+    converters = "the layers' own converters" if own else f"{cores.converter_bits}-bit converters"
+    when = f"{cores.seconds:g} s after programming, {converters}"
     figures["sentence"] = f"On phase-change cells ({when}, {cores.draws} draws of {len(images)} images): {shown}"
     return figures
 

@@ -23,7 +23,7 @@ FAMILY = SpaceFamily(
             "cm",
             "core, routes, buffers and replicas of every layer of a network (cmnnc, 2020)",
             "anneal",
-            ("ticks", "latency", "energy", "cores"),
+            ("ticks", "latency", "energy", "cores", "accuracy"),
             drawing="kilotune.experiments.problems.cm.figures.sections",
         ),
     ),
@@ -77,6 +77,12 @@ FAMILY = SpaceFamily(
             " hundred images for calibration another class  [default: 8 bits each]",
         ),
         click.Option(
+            ["--joint", "joint"],
+            type=click.Choice(["bits"]),
+            help="With --data and --drop (or --limit accuracy=SHARE on the noisy cells of --noise): bits of activations, weights and"
+            " converters, a layer each, are decided together with the mapping",
+        ),
+        click.Option(
             ["--strict", "strict"],
             is_flag=True,
             default=None,
@@ -96,6 +102,11 @@ FAMILY = SpaceFamily(
         ("compute_ticks", "ticks of the busiest core"),
         ("promised_ticks", "ticks of the busiest core or link"),
         ("longest_route_links", "links of the longest route"),
+        ("changed_images", "images of another class"),
+        ("expected_changes", "images of another class to be expected"),
+        ("lost_points", "lost points"),
+        ("noisy_error", "wrong on noisy cells, %"),
+        ("noisy_error_high", "wrong on noisy cells, %, upper end"),
     ),
     listings=(
         SpaceListing("networks", "kilotune.experiments.problems.cm.listings:networks"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+from collections.abc import Callable
 from typing import Any
 
 from kilotune.codegen.arrays import Array
@@ -24,9 +25,11 @@ MOST_OPERATIONS = 40_000_000_000
 """Multiplications of all networks that are tried, on all images: some ten seconds."""
 
 
-def narrowed_network(graph: Graph, name: str, hardware: Hardware, data: ImageData, points: float) -> NarrowedNetwork:
-    """`graph` with activations as narrow as so many points allow on the images for calibration. ValueError, a sentence, where bits do not
-    count, or there are too many operations."""
+def narrowed_network(
+    graph: Graph, name: str, hardware: Hardware, data: ImageData, points: float, tell: Callable[[str], None]
+) -> NarrowedNetwork:
+    """`graph` with activations as narrow as so many points allow on the images for calibration. tell: how far that has come. ValueError, a
+    sentence, where bits do not count, or there are too many operations."""
     if not hardware.charges_bits and not hardware.input_bits_per_tick:
         expected = "expected hardware with bits_per_tick or input_bits_per_tick"
         raise ValueError(f"--drop makes activations narrower: {expected}, found {hardware.name}, which has neither.")
@@ -34,14 +37,19 @@ def narrowed_network(graph: Graph, name: str, hardware: Hardware, data: ImageDat
         raise ValueError(
             f"--drop is about classes: expected their scores as output, found {graph.outputs[0].shape} in {name}."
         )
-    most = MOST_OPERATIONS // max(1, operations_of(graph) * most_tries(graph, data.seen))
+    tries = most_tries(graph, data.seen)
+    most = MOST_OPERATIONS // max(1, operations_of(graph) * tries)
     if len(data.seen) > most:
         expected = f"expected at most {most} images for calibration (--calibration), found {len(data.seen)}"
         raise ValueError(f"--drop tries many networks of the size of {name}: {expected}.")
-    return _remembered(graph, data.seen, points)
+
+    def told(tried: int, image_bits: int) -> None:
+        tell(f"--drop: {tried} of at most {tries} networks tried, {image_bits} bits an image")
+
+    return _remembered(graph, data.seen, points, told)
 
 
-def _remembered(graph: Graph, images: Array, points: float) -> NarrowedNetwork:
+def _remembered(graph: Graph, images: Array, points: float, told: Callable[[int, int], None]) -> NarrowedNetwork:
     """Widths that this or another process has found for the same network, images and points; else they are looked for, and kept: a study
     that is resumed, reported or exported asks again."""
     kinds = [type(node).__name__ for node in graph.nodes]  # nodes of two kinds may have the same fields
@@ -51,7 +59,7 @@ def _remembered(graph: Graph, images: Array, points: float) -> NarrowedNetwork:
         if kept is not None:
             known = json.loads(kept)
             return with_widths(graph, images, points, known["bits"], known["changed"], known["tried"])
-        found = narrowed(graph, images, points)
+        found = narrowed(graph, images, points, told)
         content = {"bits": dict(found.quantised.activation_bits), "changed": found.changed, "tried": found.tried}
         cache.keep_artefact(key, json.dumps(content).encode())
     return found

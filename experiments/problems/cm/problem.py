@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, ClassVar
 
-from kilotune.codegen.cm.hardware import load_hardware
+from kilotune.codegen.cm.hardware import Hardware, load_hardware
 from kilotune.codegen.diagnostics import InputError
 from kilotune.codegen.onnx.graph import ConvNode, Graph, known
 from kilotune.codegen.onnx.importing import import_model
@@ -29,6 +29,7 @@ from kilotune.experiments.problems.cm.artefacts import NAMES, artefacts, describ
 from kilotune.experiments.problems.cm.executable import load
 from kilotune.experiments.problems.cm.figures.best import mapping_section
 from kilotune.experiments.problems.cm.image_data import ImageData, load_images
+from kilotune.experiments.problems.cm.joint_bits import JointBitsProblem, bit_question, joint_bits_problem
 from kilotune.experiments.problems.cm.mapped_network import MappedNetwork
 from kilotune.experiments.problems.cm.narrowing import narrowed_network, widths_of
 from kilotune.experiments.problems.cm.networks import LAYERS, weightless
@@ -37,6 +38,7 @@ from kilotune.experiments.problems.family import CommandOptions
 from kilotune.experiments.requests.request import TuneRequest, stored_fields
 from kilotune.search.space import Trial
 from kilotune.search.suggestion import did_you_mean
+from kilotune.spaces.cm.bit_candidates import ACCURACY, BitQuestion
 from kilotune.spaces.cm.embedding import LIBRARIES
 from kilotune.spaces.cm.space import CmSpace
 
@@ -54,6 +56,7 @@ NEED_IMAGES: Mapping[str, str] = MappingProxyType(
         "calibration": "--calibration counts images of",
         "noise": "--noise is seen on images of",
         "converter_bits": "--converter-bits are seen on images of",
+        "joint": "--joint bits is judged on images of",
         "accuracy_drop": "--drop is counted on images of",
     }
 )
@@ -64,7 +67,8 @@ NEED_IMAGES: Mapping[str, str] = MappingProxyType(
 class MappingOptions:
     """What the command line says. `hardware`: a name, or an absolute path; `image_shape`: channels, height, width; `data`: an
     absolute path; `calibration`: of its images; `noise`: seconds since cells were programmed; `converter_bits`: behind their columns;
-    `accuracy_drop`: points that narrower activations may cost; `host`: whether what cannot be mapped is left for the host."""
+    `accuracy_drop`: points that fewer bits may cost; `host`: whether what cannot be mapped is left for the host; `joint`: `bits` where
+    they are decided with the mapping; `accuracy`: that they must keep on noisy cells, a share."""
 
     hardware: str | None = None
     image_shape: Sequence[int] | None = None
@@ -76,6 +80,8 @@ class MappingOptions:
     converter_bits: int | None = None
     accuracy_drop: float | None = None
     host: bool = False
+    joint: str | None = None
+    accuracy: float | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -151,9 +157,8 @@ def input_names() -> tuple[str, ...]:
 
 def read_options(space: str, asked: CommandOptions) -> dict[str, Any]:
     """The hardware (an absolute path or a name), the image's shape, strictness. ValueError for what cannot be used."""
-    if asked.limits or asked.device:
-        raise ValueError("--device and --limit do not go with the space cm: its memory is in --hardware.")
     given = asked.given
+    _check_limits(asked)
     hardware = given.get("hardware")
     if hardware is not None and Path(hardware).is_file():
         hardware = str(Path(hardware).resolve())
@@ -164,8 +169,28 @@ def read_options(space: str, asked: CommandOptions) -> dict[str, Any]:
         "strict": bool(given.get("strict", False)),
         **({"host": True} if given.get("host") else {}),
         **({"objective": asked.objective} if asked.objective not in (None, "ticks") else {}),
+        **({"accuracy": asked.limits[ACCURACY]} if ACCURACY in asked.limits else {}),
         **_data_options(given),
     }
+
+
+def _check_limits(asked: CommandOptions) -> None:
+    """ValueError for a limit, a device, an objective or a loss that does not go with the rest."""
+    given, joint = asked.given, asked.given.get("joint") is not None
+    if set(asked.limits) - {ACCURACY} or asked.device:
+        raise ValueError(
+            "--device and --limit do not go with the space cm, but for accuracy: its memory is in --hardware."
+        )
+    for option, there in (
+        ("--limit accuracy", ACCURACY in asked.limits),
+        (f"--objective {ACCURACY}", asked.objective == ACCURACY),
+    ):
+        if there and not (joint and given.get("noise") is not None):
+            raise ValueError(f"{option} is for bits on noisy cells: expected --joint bits and --noise with it.")
+    if joint and given.get("accuracy_drop") is None and not asked.limits and asked.objective != ACCURACY:
+        raise ValueError(
+            "--joint bits needs to know what may be lost: expected --drop or --limit accuracy, found neither."
+        )
 
 
 def _data_options(given: Mapping[str, Any]) -> dict[str, Any]:
@@ -189,9 +214,10 @@ def _data_options(given: Mapping[str, Any]) -> dict[str, Any]:
 def command_options(options: Mapping[str, Any]) -> CommandOptions:
     """What `read_options` has read, under the command's names."""
     shape = options.get("image_shape")
-    given = {name: value for name, value in options.items() if name != "objective"}
+    given = {name: value for name, value in options.items() if name not in ("objective", ACCURACY)}
     shown = {**given, "image_shape": "x".join(map(str, shape)) if shape else None}
-    return CommandOptions(shown, objective=options.get("objective"))
+    limits = {ACCURACY: options[ACCURACY]} if options.get(ACCURACY) is not None else {}
+    return CommandOptions(shown, limits, options.get("objective"), stated=frozenset(limits))
 
 
 def libraries(request: TuneRequest) -> tuple[str, ...]:
@@ -200,11 +226,16 @@ def libraries(request: TuneRequest) -> tuple[str, ...]:
     return named if request.input in LAYERS else ("onnx", *named)
 
 
-def build_problem(request: TuneRequest) -> MappingProblem:
+def build_problem(request: TuneRequest) -> MappingProblem | JointBitsProblem:
     """Import, quantise and partition. InputError for files that cannot be used, ValueError when it does not fit."""
+    return build_telling(request, lambda _: None)
+
+
+def build_telling(request: TuneRequest, tell: Callable[[str], None]) -> MappingProblem | JointBitsProblem:
+    """As `build_problem`; `tell` is told how far it has come where that takes its time."""
     options = stored_fields(MappingOptions, request.options, "request")
     hardware, image = load_hardware(options.hardware), options.image_shape
-    asked = (hardware, options.strict, options.objective)
+    asked = (hardware, options.strict, "ticks" if options.objective == ACCURACY else options.objective)
     name = request.input
     if name in LAYERS and not Path(name).is_absolute():
         reasons = {"--image": "a shape of its own", "--data": "no weights", "--host": "nothing to leave for the host"}
@@ -221,11 +252,18 @@ def build_problem(request: TuneRequest) -> MappingProblem:
     shape = graph.shapes[graph.input]
     data = None if options.data is None else load_images(Path(options.data), shape, options.calibration)
     graph = _with_weights(graph)
+    if data is not None and options.joint is not None:
+        return joint_bits_problem(request, graph, hardware, data, _bit_question(options, hardware))
     narrow = None
     if data is not None and options.accuracy_drop is not None:
-        narrow = narrowed_network(graph, name, hardware, data, options.accuracy_drop)
+        narrow = narrowed_network(graph, name, hardware, data, options.accuracy_drop, tell)
     quantised = _quantised(graph, name, data) if narrow is None else narrow.quantised
     return MappingProblem(request, CmSpace.of(quantised.graph, *asked), quantised, graph, data, narrow)
+
+
+def _bit_question(options: MappingOptions, hardware: Hardware) -> BitQuestion:
+    noise = None if options.noise is None else (options.noise, options.converter_bits or 8)
+    return bit_question(hardware, options.accuracy_drop, noise, options.accuracy, options.objective, options.strict)
 
 
 def _imported(name: str, image: Any, host: bool) -> Graph:

@@ -90,7 +90,10 @@ class StageCore:
         self.pixels = list(loop.iterations())
         self.started = 0
         head = stage["head"] or {}
-        self.matrix = arrays[head["matrix"]].astype(np.float64) if "matrix" in head else None
+        self.converter = head.get("converter")
+        if "matrix" in head:
+            matrix = arrays[head["matrix"]].astype(np.int64)
+            self.cells = digits(matrix, self.converter["cell_bits"] if self.converter else 0)
 
     def run(self, image: int, row: int, column: int) -> Any:
         """The packet of an iteration."""
@@ -126,7 +129,7 @@ class StageCore:
                 patch[np.ix_(indices(load["target"]), y_taps, x_taps)] = found.T.reshape(-1, len(y), len(x))
         if kind == "products":
             first, last = head["rows"]
-            return np.rint(self.matrix @ patch.reshape(-1)[first:last]).astype(np.int64)
+            return products(self.cells, patch.reshape(-1)[first:last], self.converter)
         if kind == "maximum":
             return patch.max(axis=(1, 2))
         if kind == "average":
@@ -159,6 +162,26 @@ def taps(head: dict[str, Any], load: dict[str, Any], axis: int, place: int, firs
     found = found * load["stride"][axis] + load["offset"][axis]
     inside = (found % apart == 0) & (found >= first * apart) & (found < last * apart)
     return found[inside] // apart, steps[inside]
+
+
+def products(slices: Any, operand: Any, converter: dict[str, Any] | None) -> Any:
+    """What a crossbar gives: exact, or each slice of the weights with each piece of the operand as a converter reads it, added up."""
+    if converter is None:
+        return slices[0][1] @ operand
+    total, right, most = 0, converter["right"], converter["largest"]
+    for place, cells in slices:
+        for further, piece in digits(operand, converter["piece_bits"]):
+            total = total + (np.clip(shifted(cells @ piece, right), -most, most) << (right + place + further))
+    return total
+
+
+def digits(integers: Any, bits: int) -> Any:
+    """So many bits of the magnitudes at a time, with signs, and their places, the lowest first; 0: the integers themselves."""
+    if not bits:
+        return [(0, integers)]
+    magnitudes, signs = np.abs(integers), np.sign(integers)
+    places = range(0, max(1, int(magnitudes.max(initial=0)).bit_length()), bits)
+    return [(place, signs * ((magnitudes >> place) & ((1 << bits) - 1))) for place in places]
 
 
 def digital(step: dict[str, Any], operands: Any, arrays: Any) -> Any:

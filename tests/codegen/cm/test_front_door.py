@@ -26,6 +26,7 @@ from kilotune.experiments.problems.cm import narrowing
 from kilotune.experiments.problems.cm.problem import build_problem, read_options, resolve_input
 from kilotune.experiments.problems.family import CommandOptions
 from kilotune.experiments.requests.request import TuneRequest
+from kilotune.experiments.terminal import live_display
 from tests.codegen.cm.digits import digits_images, digits_network
 from tests.codegen.cm.networks import model, single
 
@@ -212,6 +213,24 @@ def test_activations_are_narrowed_told_and_executed(tmp_path: Path, monkeypatch:
         )
     assert ended.value.code == 0
     assert json.loads(told.read_text())["approximation"]["widths"] == widths
+
+
+def test_narrowing_shows_how_far_it_has_come(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """From the first network on, where a line is due at once; nothing with --quiet."""
+    images, _ = digits_images(16)
+    onnx.save(digits_network(16), str(tmp_path / "digits.onnx"))
+    np.savez(tmp_path / "images.npz", images=images[:100])
+    monkeypatch.setattr(live_display, "FIRST_PLAIN_LINE_S", 0.0)
+    arguments = ["--space", "cm", "--input", str(tmp_path / "digits.onnx"), "--data", str(tmp_path / "images.npz")]
+    arguments += ["--hardware", "mesh-8x8-bits", "--storage", str(tmp_path / "s.db"), "--budget", "20s,1trials"]
+    for number, quiet in enumerate(((), ("--quiet",))):
+        monkeypatch.setattr(narrowing, "EvaluationCache", lambda n=number: EvaluationCache(tmp_path / f"{n}.db"))
+        with pytest.raises(SystemExit):
+            main([*arguments, "--no-output", "--drop", "2", *quiet])
+        said = "--drop: 2 of at most 25 networks tried, 2176 bits an image"
+        assert (said in capsys.readouterr().err) == (not quiet)
 
 
 def test_narrowing_is_refused_where_bits_do_not_count_or_it_would_take_too_long(

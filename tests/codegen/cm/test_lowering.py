@@ -9,10 +9,11 @@ import numpy as np
 import pytest
 from onnx import helper
 
-from kilotune.codegen.cm.blocks import Crossbar, column_blocks, input_channels, matrix
+from kilotune.codegen.cm.blocks import Crossbar, column_blocks, input_channels
 from kilotune.codegen.cm.lowering import lower
 from kilotune.codegen.cm.partition import PartitionGraph, partition
 from kilotune.codegen.cm.pipeline import GMEM
+from kilotune.codegen.onnx.crossbar_products import matrix
 from kilotune.codegen.onnx.graph import ConvNode, Window, window_of
 from kilotune.codegen.onnx.importing import import_model
 from kilotune.experiments.models.onnx_networks import lenet5, resnet20

@@ -9,10 +9,11 @@ import numpy as np
 import pytest
 from onnx import numpy_helper
 
-from kilotune.codegen.cm.blocks import Crossbar, column_blocks, matrix
+from kilotune.codegen.cm.blocks import Crossbar, column_blocks
 from kilotune.codegen.cm.lowering import lower
 from kilotune.codegen.cm.partition import partition
 from kilotune.codegen.cm.pipeline import Pipeline
+from kilotune.codegen.onnx.crossbar_products import matrix
 from kilotune.codegen.onnx.graph import AffineNode, ConvNode, Graph, UnknownArray
 from kilotune.codegen.onnx.imported import Imported, OnnxNode, OnnxValue
 from kilotune.codegen.onnx.importing import convert, graph_of, import_model

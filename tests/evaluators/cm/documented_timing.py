@@ -134,7 +134,9 @@ def ticks_of(stage: Any, hardware: Mapping[str, Any]) -> int:
         if "input_bits_per_tick" in crossbar:
             product *= up(stage.input_bits, crossbar["input_bits_per_tick"])
         if "conversions_per_tick" in crossbar:
-            product *= up(min(stage.crossbar_columns, crossbar["columns"]), crossbar["conversions_per_tick"])
+            columns, most = min(stage.crossbar_columns, crossbar["columns"]), crossbar.get("converter_bits", 1)
+            bits = stage.conversion_bits if stage.conversion_bits else most
+            product *= up(columns * bits, crossbar["conversions_per_tick"] * most)
         if "inputs_per_tick" in crossbar:
             product *= up(stage.crossbar_rows, crossbar["inputs_per_tick"])
     return max(product, up(stage.dpu_operations, hardware["core"]["dpu_operations_per_tick"]))

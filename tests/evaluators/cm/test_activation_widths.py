@@ -38,6 +38,17 @@ def classes(quantised: QuantisedGraph, images: np.ndarray) -> list[int]:
     ]
 
 
+def test_it_says_how_far_it_has_come() -> None:
+    graph, images, _ = digits()
+    told: list[tuple[int, int]] = []
+    found = narrowed(graph, images[:40], 5.0, lambda tried, image_bits: told.append((tried, image_bits)))
+    assert [tried for tried, _ in told] == sorted(tried for tried, _ in told)
+    assert told[-1][0] == found.tried
+    assert told[0][1] == found.plain_image_bits
+    assert all(after <= before for (_, before), (_, after) in pairwise(told))
+    assert told[-1][1] - found.image_bits in {0, *PIXELS.values()}, "the last one that was tried may be the best"
+
+
 @pytest.mark.parametrize("points", [0.0, 3.0])
 def test_no_more_images_change_their_class_than_are_permitted(points: float) -> None:
     graph, images, labels = digits()

@@ -62,6 +62,8 @@ def random_file(rng: np.random.Generator, cores: int, in_bits: bool) -> dict[str
         for name in ("input_bits_per_tick", "conversions_per_tick", "inputs_per_tick"):
             if rng.random() < 0.5:
                 file["crossbar"][name] = int(rng.integers(1, 9))
+        if rng.random() < 0.5:
+            file["crossbar"]["converter_bits"] = int(rng.integers(1, 9))
     else:
         file["element_bytes"] = 1
     return file
@@ -71,7 +73,10 @@ def with_bits(rng: np.random.Generator, pipeline: Pipeline) -> Pipeline:
     """Packets of any width, operands too; some are not said."""
     stages = tuple(
         replace(
-            stage, output_bits=int(rng.integers(0, 3)) * int(rng.integers(1, 90)), input_bits=int(rng.integers(1, 17))
+            stage,
+            output_bits=int(rng.integers(0, 3)) * int(rng.integers(1, 90)),
+            input_bits=int(rng.integers(1, 17)),
+            conversion_bits=int(rng.integers(0, 9)),
         )
         for stage in pipeline.stages
     )

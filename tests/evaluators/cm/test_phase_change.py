@@ -5,14 +5,16 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from kilotune.codegen.cm.blocks import Crossbar, column_blocks
+from kilotune.codegen.cm.blocks import Crossbar, column_blocks, converter_behind
 from kilotune.codegen.onnx.batches import outputs_of_images, tensors_of_images
-from kilotune.codegen.onnx.graph import ConvNode
+from kilotune.codegen.onnx.converter_steps import with_converters
+from kilotune.codegen.onnx.graph import ConvNode, Window
 from kilotune.codegen.onnx.importing import import_model
 from kilotune.codegen.onnx.quantise import quantise
 from kilotune.evaluators.cm.noisy_fidelity import (
     AnalogueCores,
     _AnalogueLayers,
+    _cells,
     _exact,
     interval,
     noisy_fidelity,
@@ -63,19 +65,34 @@ def test_what_drifts_together_is_compensated() -> None:
     assert np.array_equal(weights_after(0 * weights, 0.0, 20.0, generator()), 0 * weights)
 
 
-def test_exact_cells_and_converters_give_the_integers() -> None:
-    """Also where a layer is cut into many crossbars."""
+@pytest.mark.parametrize(("cell_bits", "converter_bits"), [(0, None), (2, None), (2, 6), (0, 8)])
+def test_exact_cells_and_converters_give_the_integers(cell_bits: int, converter_bits: int | None) -> None:
+    """Also where a layer is cut into many crossbars, weights into slices, and converters round."""
     graph = import_model(digits_network(16), "digits")
     images, _ = digits_images(16)
-    quantised = quantise(graph, images[:40])
+    quantised, crossbar = quantise(graph, images[:40]), Crossbar(20, 12, 1, cell_bits)
+    if converter_bits:
+        bits = converter_bits
+        seen = quantised.image(images[:40])
+        quantised = with_converters(quantised, lambda _, node: converter_behind(node, crossbar, bits, 1), seen)
     integers = quantised.image(images[40:60])
     convolutions = [n for n in quantised.graph.nodes if isinstance(n, ConvNode)]
-    blocks = {n.output: column_blocks(n, Crossbar(20, 3)) for n in convolutions}
+    blocks = {n.output: column_blocks(n, crossbar) for n in convolutions}
     assert max(b.row_blocks for found in blocks.values() for b in found) > 1
-    layers = _AnalogueLayers(blocks, {n.output: _exact(n, blocks[n.output]) for n in convolutions}, {}, None)
+    cells = {n.output: _exact(n, blocks[n.output], crossbar) for n in convolutions}
+    layers = _AnalogueLayers(blocks, cells, {}, None)
     found = [t for name, t in tensors_of_images(quantised.graph, integers, layers.compute) if name == graph.output]
     expected = outputs_of_images(quantised.graph, integers)
     np.testing.assert_array_equal(np.moveaxis(np.concatenate(found, axis=1), 1, 0), expected)
+
+
+def test_slices_that_hold_nothing_are_noisy_too() -> None:
+    """Weights of one bit in cells of 2 of 8: three slices of zeros, whose cells are programmed to 0 and not quite."""
+    node = ConvNode(("x",), "y", np.ones((1, 50, 1, 1), np.int64), np.zeros(1, np.int64), Window())
+    crossbar = Crossbar(64, 64, 1, 2)
+    ((slices,),) = _cells(node, column_blocks(node, crossbar), AnalogueCores(crossbar, 20.0), generator())
+    assert [place for place, _ in slices] == [0, 2, 4, 6]
+    assert 0 < np.abs(slices[3][1]).mean() < 0.1 < 0.5 < np.abs(slices[0][1]).mean()
 
 
 def test_older_cells_and_fewer_bits_cost_accuracy() -> None:

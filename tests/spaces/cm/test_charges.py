@@ -139,7 +139,7 @@ def test_energy_by_hand() -> None:
 
     pixels, packets = 16, 16
     partial, image, relu, hidden, scores = 8 * 20, 6 * 8, 6 * 7, 8 * 8, 10 * 16
-    assert priced("cell_pj") == pixels * (54 * 8 + 8 * 10)
+    assert priced("cell_pj") == pixels * (54 * 8 + 8 * 10) * 4
     assert priced("conversion_pj") == pixels * (8 + 8 + 10) * 4, "operands of 7 and 8 bits enter in four pieces"
     assert priced("input_bit_pj") == pixels * (54 * 7 + 8 * 8)
     assert priced("dpu_operation_pj") == sum(s.iterations * s.dpu_operations for s in stages)

@@ -21,6 +21,7 @@ from kilotune.experiments.problems.problem import Problem
 from kilotune.search.candidates import first_candidate
 from kilotune.search.space import Assignment, Measurement
 from kilotune.search.study import Study
+from kilotune.spaces.cm.bit_candidates import BitCandidates
 from kilotune.spaces.cm.lowered import LoweredPipeline
 from kilotune.spaces.cm.procedure import MOST_LINKS, embedded_cores, embedding_of, snake_candidate
 from kilotune.spaces.cm.space import CmSpace
@@ -66,12 +67,14 @@ class _Mapped:
 
 def draw(problem: Problem, study: Study) -> tuple[Section, ...]:
     """See `problems.drawing.Drawing`."""
-    space, result = cast(CmSpace, problem.space), study.result()
+    result = study.result()
     best = result.best
     title = "Cores and links"
     if best is None or best.measurement.failure is not None or "ticks_per_image" not in best.measurement.metrics:
         why = "" if best is None or best.measurement.failure is None else f" {best.measurement.failure}"
         return (Section(title, (Paragraph(f"No candidate runs yet, so there is no mapping to draw.{why}"),)),)
+    asked = problem.space
+    space = asked.at(best.assignment) if isinstance(asked, BitCandidates) else cast(CmSpace, asked)
     mapped = _mapped(space, best.assignment, best.measurement)
     head: tuple[Block, ...] = ()
     if not result.feasible:

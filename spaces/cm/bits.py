@@ -1,0 +1,48 @@
+"""The mapping problem with bits as decisions of its own (`--joint bits`)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import cached_property
+
+from kilotune.search.fingerprint import fingerprint
+from kilotune.search.space import Assignment, Procedure
+from kilotune.spaces.cm.bit_candidates import BitCandidates
+from kilotune.spaces.cm.bit_search import bits_annealing
+from kilotune.spaces.cm.bit_state import BitsState
+
+SEMANTICS = 1
+"""Version of what bits mean and cost; part of the fingerprint."""
+
+
+class BitsSpace(BitCandidates):
+    """Fewest ticks per image, or what else the objective names, under a permitted loss."""
+
+    name = "cm"
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Hash of the network in 8 bits and what it computes, the images, the hardware, and the question."""
+        networks, plain = self.networks, self.at(self.widest).fingerprint
+        content = [networks.graph, networks.images, networks.labels, networks.plain_outputs, self.question]
+        return fingerprint("cm, joint bits", SEMANTICS, plain, [d.name for d in self.bit_decisions], *content)
+
+    def start(self) -> BitsState:
+        """Nothing decided."""
+        return BitsState(self)
+
+    def procedure(self) -> Procedure:
+        """The paper's, of the network with most bits."""
+        inner, widest = self.at(self.widest).procedure(), self.widest
+        batch = next(inner, None)
+        while batch is not None:
+            trials = yield [{**widest, **assignment} for assignment in batch]
+            try:
+                batch = inner.send([replace(trial, assignment=dict(trial.assignment)) for trial in trials])
+            except StopIteration:
+                batch = None
+
+    def anneal(self, seed: int) -> Iterator[Assignment | None]:
+        """Bits and mappings searched together; see `spaces.cm.bit_search`."""
+        return bits_annealing(self, seed)
