@@ -24,6 +24,7 @@ from kilotune.codegen.trained.folded import FOLDED
 from kilotune.codegen.trained.folding import fold
 from kilotune.codegen.trained.histories import without_histories
 from kilotune.codegen.trained.model import TrainedGraph, TrainedNode
+from kilotune.codegen.trained.padded_windows import with_padding_in_windows
 from kilotune.codegen.trained.states_in_place import with_states_in_place
 from kilotune.codegen.trained.two_classes import with_one_score
 
@@ -62,7 +63,8 @@ def converted_nodes(model: TrainedGraph, name: str, returns: Returns) -> Convert
     _convert_nodes(builder, model)
     result, kind = _result(builder, model, returns)
     whole = Program(name, tuple(builder.emitter.variables), tuple(builder.emitter.body), result, kind)
-    program = _used(with_states_in_place(without_histories(whole, builder.histories)))
+    program = with_padding_in_windows(with_states_in_place(without_histories(whole, builder.histories)))
+    program = _used(program)
     check_length(program.body)
     check_work(program.body)
     parameters = {
