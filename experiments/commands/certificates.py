@@ -6,6 +6,8 @@ from pathlib import Path
 
 import click
 
+from kilotune.codegen.diagnostics import InputError
+from kilotune.experiments.artefacts.inputs import files_read
 from kilotune.experiments.artefacts.output_file import check_output_file, write_whole
 from kilotune.experiments.commands import completion
 from kilotune.experiments.commands.command_line import storage_option
@@ -23,7 +25,6 @@ LARGEST_FILE = 1 << 24
 @storage_option
 def certify_command(study: str, output: Path, storage: str | None) -> None:
     """Write the bound that STUDY has reached, and its best program, as a certificate for `tune check` (SCAMP-5)."""
-    from kilotune.experiments.artefacts.inputs import files_read
     from kilotune.experiments.problems.problem import Certifies
     from kilotune.experiments.studies import tuning
     from kilotune.experiments.studies.storage import open_store
@@ -32,7 +33,7 @@ def certify_command(study: str, output: Path, storage: str | None) -> None:
     if not isinstance(problem, Certifies):
         raise ValueError(f"{study}: the space {problem.space.name} has no certificates; reverse-split has.")
     check_output_file("--output", output, files_read(problem.request))
-    text = problem.certificate(stored.result().best, stored.reported_bound())
+    text = problem.bound_certificate(stored.result().best, stored.reported_bound())
     write_whole(output, text)
     click.echo(f"{output}: `tune check {output}` confirms it", err=True)
 
@@ -45,7 +46,6 @@ def check_command(file: Path, jobs: int) -> ExitStatus:
 
     Exit status 0: confirmed; 1: what it claims is not true, or not confirmed; 4: it is no certificate.
     """
-    from kilotune.codegen.diagnostics import InputError
     from kilotune.evaluators.scamp5.certificate import FalseClaimError, parse_certificate, refuted_lengths
 
     if not file.is_file() or file.stat().st_size > LARGEST_FILE:

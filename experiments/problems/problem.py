@@ -48,7 +48,7 @@ class Problem(Protocol):
 class Certifies(Protocol):
     """Ability: what a search has proved can be written down for `tune check`."""
 
-    def certificate(self, best: Trial | None, bound: float) -> str:
+    def bound_certificate(self, best: Trial | None, bound: float) -> str:
         """The file: the bound on the first objective and, where there is one, the best candidate. ValueError, a sentence, where this
         problem's bounds are of a kind that nobody checks."""
 

@@ -169,7 +169,7 @@ class KernelProblem(ExportsTexts):
             missing.insert(0, self.measured.sentence(text))
         return [text.rstrip("\n"), cost, *self.approximation_sentences(made), *missing]
 
-    def certificate(self, best: Trial | None, bound: float) -> str:
+    def bound_certificate(self, best: Trial | None, bound: float) -> str:
         """A bound on instructions, with the best program. ValueError for another objective, and where there is no bound to speak of."""
         if not isinstance(self.space, ReverseSplitSpace) or self.space.problem.goal is not KernelGoal.INSTRUCTIONS:
             raise ValueError(
