@@ -34,6 +34,8 @@ def test_a_study_is_certified_and_confirmed(tmp_path: Path) -> None:
 def test_another_space_has_none(tmp_path: Path) -> None:
     buffers, store = tmp_path / "b.csv", ("--storage", str(tmp_path / "s.db"))
     buffers.write_text("id,lower,upper,size\na,0,2,4\nb,1,3,4\n")
-    run("--space", "memory", "--input", str(buffers), "--budget", "2s", "--study", "m", "--quiet", "--no-output", *store)
+    run(
+        "--space", "memory", "--input", str(buffers), "--budget", "2s", "--study", "m", "--quiet", "--no-output", *store
+    )
     with pytest.raises(ValueError, match="has no certificates"):
         run("certify", "m", "--output", str(tmp_path / "c.json"), *store)
