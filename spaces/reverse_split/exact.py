@@ -14,6 +14,7 @@ import itertools
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from types import MappingProxyType
 
 from kilotune.codegen.scamp.instructions import REGISTERS
@@ -25,8 +26,9 @@ from kilotune.spaces.reverse_split.bounds import lower_bound
 from kilotune.spaces.reverse_split.construction import starting_plans
 from kilotune.spaces.reverse_split.deepening import MOST_PROVABLE_TARGETS, Proof, proof_of
 from kilotune.spaces.reverse_split.horner import horner_plans
-from kilotune.spaces.reverse_split.improvement import plan_cost
+from kilotune.spaces.reverse_split.improvement import plan_cost, step_cost
 from kilotune.spaces.reverse_split.one_by_one import KernelSearch
+from kilotune.spaces.reverse_split.pebbling import pebbled
 from kilotune.spaces.reverse_split.portfolio import WalkLimits, WalkPortfolio
 from kilotune.spaces.reverse_split.programs import (
     BUS_TRANSFERS,
@@ -279,7 +281,9 @@ class _ProgramSearch:
         if cost < self.best_cost:
             if unfit is None or cost <= plan_cost(unfit, self.costs):
                 self.standing.unfit = plan
-            ordered = recomputed(plan, self.registers, self.kept, self.seed)
+            price = partial(step_cost, costs=self.costs)
+            ordered = pebbled(plan, self.registers, price, self.best_cost, self.kept)
+            ordered = ordered or recomputed(plan, self.registers, self.kept, self.seed)
             if ordered is not None and plan_cost(ordered, self.costs) < self.best_cost:
                 self._take(ordered)
 
