@@ -42,6 +42,9 @@ SPARE_CELLS = 1
 MOST_GIVEN = 22
 MOST_TARGETS = 30
 
+LONGEST_SQUEEZED = 32
+"""Instructions of a program that is fitted to the registers on the way: some milliseconds each time."""
+
 COPIES = ("mov", "copy")
 
 IMAGE = 0
@@ -303,7 +306,7 @@ class ProgramWalk:
     def _squeeze(self) -> None:
         """The program in as many registers as there are, at the least cost that its values permit."""
         values = frozenset(made.key for made in self._program)
-        if self._registers is None or values in self._squeezed_ones:
+        if self._registers is None or len(values) > LONGEST_SQUEEZED or values in self._squeezed_ones:
             return
         self._squeezed_ones.add(values)
         price = partial(step_cost, costs=self._costs)

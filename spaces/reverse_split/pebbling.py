@@ -47,7 +47,10 @@ def pebbled(
 
     None where none costs less than `below` at the `price` of its steps, where `states` did not do to find it, for a plan that is too long,
     and without a compiler. `kept`: results stay in their registers to the end. Raises `MemoryError`."""
-    whole, library = legalised(without_dead_steps(plan)), load_pebbling()
+    library = load_pebbling()
+    if len(plan.steps) > MOST_STEPS:
+        return None
+    whole = legalised(without_dead_steps(plan))
     rows = [whole.instruction(step) for step in whole.steps]
     if library is None or len(rows) > MOST_STEPS or any(row.destroyed for row in rows):
         return None

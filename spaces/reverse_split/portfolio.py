@@ -24,6 +24,10 @@ WORK_OF_A_START = WORK_OF_A_STEP // 5
 KEPT_WALKS = 6
 FAVOURED_WALKS = 3
 
+STALE, SHORT_UNFIT = 4, 24
+"""Turns without a cheaper program, after which walks begin anew from the shorter starts, where a program of at most so many instructions is
+there that takes too many registers: what fits then hangs on where a walk happened to end."""
+
 LONG_PROGRAM = 40
 """Instructions."""
 
@@ -65,7 +69,14 @@ class WalkPortfolio:
         yield from self._halving(starts)
         squeezing: ProgramWalk | None = None
         source, age = None, 0
+        shorter = sorted(starts, key=lambda plan: len(plan.steps))[: (len(starts) + 1) // 2]
+        best, since = standing.best_cost, 0
         for turn in itertools.count():
+            since = since + 1 if standing.best_cost == best else 0
+            best = standing.best_cost
+            if since >= STALE and standing.unfit is not None and len(standing.unfit.steps) <= SHORT_UNFIT:
+                yield from self._halving(shorter)
+                since = 0
             if self._squeezed is not None:
                 self.add(self._squeezed)
                 self._squeezed = None
@@ -123,4 +134,4 @@ class WalkPortfolio:
 
 def _merit(walk: ProgramWalk) -> tuple[bool, int]:
     """Smaller is better. A long program that takes too many registers is hardly ever brought to fewer."""
-    return walk.excess > 0 and walk.instructions > LONG_PROGRAM, walk.cost + walk.excess
+    return walk.excess > 0 and walk.instructions > LONG_PROGRAM, walk.cost + 2 * walk.excess
