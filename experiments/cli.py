@@ -17,6 +17,7 @@ from kilotune.codegen.diagnostics import sentence
 from kilotune.codegen.emit.levels import LEVELS
 from kilotune.codegen.emit.shape import SHAPES
 from kilotune.experiments.commands import completion
+from kilotune.experiments.commands.certificates import certify_command, check_command
 from kilotune.experiments.commands.command_line import (
     TuneGroup,
     budget_option,
@@ -206,6 +207,8 @@ def schema_command() -> None:
     click.echo(json.dumps(result_schema(), indent=2))
 
 
+cli.add_command(certify_command)
+cli.add_command(check_command)
 cli.add_command(compare_command)
 cli.add_command(report_command)
 cli.add_command(dashboard_command)

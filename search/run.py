@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import math
+import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,7 +18,7 @@ from kilotune.search.executor import Executor, Recalls
 from kilotune.search.front import Front, Ranking
 from kilotune.search.racing import Hurdle, NamesHurdle, RacingSpace
 from kilotune.search.result import Course, Progress, Status, as_metric, relative_gap
-from kilotune.search.space import Assignment, Clock, Measurement, Trial
+from kilotune.search.space import Assignment, Clock, Measurement, SearchesInThreads, Trial
 from kilotune.search.stop_request import StopRequest
 from kilotune.search.stopping import StoppingState, StopRule
 from kilotune.search.store import StoreError
@@ -103,6 +104,8 @@ class Run:
         with self._watch:
             with self._watch.stretch() as beginning:
                 self._size = count_candidates(self._record.space)
+                if isinstance(self._record.space, SearchesInThreads):
+                    self._record.space.threads = min(self._executor.workers, os.cpu_count() or 1)
                 strategy = self._make_strategy()
             if beginning.abandoned:
                 self._give_up()

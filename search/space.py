@@ -262,6 +262,14 @@ class HasExactSearch(Protocol):
 
 
 @runtime_checkable
+class SearchesInThreads(Protocol):
+    """Ability: the exact search takes as many processors as it is told, and proves the same with them."""
+
+    threads: int
+    """Set before a search begins; 1 at first."""
+
+
+@runtime_checkable
 class HasAnnealing(Protocol):
     """Ability: simulated annealing of the space's own (compiled, on a cheap estimate of the first objective), where
     measuring every change of a candidate would be too slow."""

@@ -1,9 +1,10 @@
 """How far proofs of shortest SCAMP-5 programs get: named kernels and generated small sets, by the search that proves alone.
 
-    python -m kilotune.experiments.benchmarks.program_proofs [--seconds 60] [--target auke] [--seeds 3] [--only NAME] [--thorough]
+    python -m kilotune.experiments.benchmarks.program_proofs [--seconds 60] [--target auke] [--only NAME] [--thorough] [--jobs 1]
 
 Every set is asked for a program of ever more instructions; the first one found is a shortest one. It is proved from its text by
-symbolic execution. Seconds are CPU seconds of one core. `--thorough`: by the search that meets every set of values, not one of
+symbolic execution. Seconds are CPU seconds of one core; with `--jobs` seconds of the clock, in which so many threads work.
+`--thorough`: by the search that meets every set of values, not one of
 those that signs, symmetry and exchanges make of one another.
 """
 
@@ -11,6 +12,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 import click
 
@@ -42,6 +44,36 @@ def proof_cases(seeds: int) -> Iterator[KernelCase]:
                 yield KernelCase(f"{case.name}, seed {seed}", case.depth, case.kernels)
 
 
+@dataclass(frozen=True)
+class ProofSearch:
+    """What a set is searched with; see the command's options."""
+
+    seconds: float
+    most: int
+    thorough: bool
+    jobs: int
+
+    def proved(self, case: KernelCase, target: str) -> bool | None:
+        """Whether the set's shortest program was proved; None where it certainly is longer than `most`, or has too many kernels."""
+        clock = time.process_time if self.jobs == 1 else time.monotonic
+        start = clock()
+        wanted = distinct(case.approximated.sums, case.depth)
+        bound = lower_bound(wanted, case.depth, target)
+        if bound > self.most or not 0 < len(wanted) <= MOST_PROVABLE_TARGETS:
+            return None
+        proof = proof_of(wanted, target, case.depth, INSTRUCTIONS, bound, self.jobs)
+        if self.thorough and proof.thorough is not None:
+            proof = Proof(proof.thorough(), 1, bound)
+        plan = None
+        while plan is None and proof.open and clock() - start < self.seconds:
+            plan = proof.advance(ABOVE_ALL, WORK_OF_A_SLICE)
+        if plan is not None:
+            prove(format_program(allocate(plan)), wanted, case.depth)
+        shown = len(plan.steps) if plan is not None else "-"
+        click.echo(f"{case.name:26} {shown!s:>7} {proof.bound:8} {clock() - start:7.1f}")
+        return plan is not None
+
+
 @click.command()
 @click.option("--seconds", default=60.0, show_default=True, help="CPU seconds a set.")
 @click.option("--target", multiple=True, type=click.Choice(["auke", "scamp5"]))
@@ -49,35 +81,17 @@ def proof_cases(seeds: int) -> Iterator[KernelCase]:
 @click.option("--only", default="", help="A part of the names.")
 @click.option("--most", default=12, show_default=True, help="Sets that certainly take more instructions are left out.")
 @click.option("--thorough", is_flag=True)
-def main(seconds: float, target: tuple[str, ...], seeds: int, only: str, most: int, thorough: bool) -> None:
+@click.option("--jobs", default=1, show_default=True, help="Threads.")
+def main(seconds: float, target: tuple[str, ...], seeds: int, only: str, most: int, thorough: bool, jobs: int) -> None:
     """Print the tables."""
+    search = ProofSearch(seconds, most, thorough, jobs)
     for name in target or ("auke", "scamp5"):
         proved = count = 0
-        click.echo(f"{name:26} {'proved':>7} {'at least':>8} {'CPU s':>7}")
+        click.echo(f"{name:26} {'proved':>7} {'at least':>8} {'s':>7}")
         for case in proof_cases(seeds):
-            if only in case.name and (found := _proved(case, name, seconds, most, thorough)) is not None:
+            if only in case.name and (found := search.proved(case, name)) is not None:
                 proved, count = proved + found, count + 1
         click.echo(f"{proved} of {count} proved")
-
-
-def _proved(case: KernelCase, target: str, seconds: float, most: int, thorough: bool) -> bool | None:
-    """Whether the set's shortest program was proved; None where it certainly is longer than `most`, or has too many kernels."""
-    start = time.process_time()
-    wanted = distinct(case.approximated.sums, case.depth)
-    bound = lower_bound(wanted, case.depth, target)
-    if bound > most or not 0 < len(wanted) <= MOST_PROVABLE_TARGETS:
-        return None
-    proof = proof_of(wanted, target, case.depth, INSTRUCTIONS, bound)
-    if thorough and proof.thorough is not None:
-        proof = Proof(proof.thorough(), 1, bound)
-    plan = None
-    while plan is None and proof.open and time.process_time() - start < seconds:
-        plan = proof.advance(ABOVE_ALL, WORK_OF_A_SLICE)
-    if plan is not None:
-        prove(format_program(allocate(plan)), wanted, case.depth)
-    shown = len(plan.steps) if plan is not None else "-"
-    click.echo(f"{case.name:26} {shown!s:>7} {proof.bound:8} {time.process_time() - start:7.1f}")
-    return plan is not None
 
 
 if __name__ == "__main__":

@@ -45,6 +45,15 @@ class Problem(Protocol):
 
 
 @runtime_checkable
+class Certifies(Protocol):
+    """Ability: what a search has proved can be written down for `tune check`."""
+
+    def bound_certificate(self, best: Trial | None, bound: float) -> str:
+        """The file: the bound on the first objective and, where there is one, the best candidate. ValueError, a sentence, where this
+        problem's bounds are of a kind that nobody checks."""
+
+
+@runtime_checkable
 class HasTestData(Protocol):
     """Ability: a candidate can be measured on data that no search sees."""
 

@@ -71,6 +71,7 @@ class ApproximationSpace:
     """The front of instructions against the error of the weights, for programs of `target` on so many registers."""
 
     name = "reverse-split"
+    threads = 1
     prefers_flat = ReverseSplitSpace.prefers_flat
     objectives = (Objective("instructions"), Objective(ERROR))
     constraints = ()
@@ -126,6 +127,8 @@ class ApproximationSpace:
 
     def exact_search(self, seed: int, seconds_left: Callable[[], float] = lambda: math.inf) -> Iterator[ExactStep]:
         """Every approximation's own search, in turn; complete when all are."""
+        for space in self.spaces.values():
+            space.threads = self.threads
         searches = {digits: space.exact_search(seed, seconds_left) for digits, space in self.spaces.items()}
         bounds = {digits: space.least for digits, space in self.spaces.items()}
         while searches:

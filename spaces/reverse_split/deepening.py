@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Protocol
 
 from kilotune.codegen.scamp.plan import Plan
 from kilotune.codegen.scamp.sums import Sum
 from kilotune.spaces.reverse_split.programs import Costs, ProgramQuery, ProgramResult, ProgramStatus, Searcher
+from kilotune.spaces.reverse_split.shared_asking import SharedSearcher
 from kilotune.spaces.reverse_split.signless import SignlessSearcher, is_askable
 
 MOST_PROVABLE_TARGETS = 8
@@ -65,12 +67,21 @@ class Proof:
             self.path, self.found = (), False
 
 
-def proof_of(wanted: tuple[Sum, ...], target: str, depth: int, costs: Costs, bound: int) -> Proof:
+def proof_of(wanted: tuple[Sum, ...], target: str, depth: int, costs: Costs, bound: int, threads: int = 1) -> Proof:
     """A proof that begins at a bound, for distinct sums (none zero, none the image) in units of `2**-depth`; closed for more than
-    `MOST_PROVABLE_TARGETS`."""
+    `MOST_PROVABLE_TARGETS`. What it finds and refutes does not depend on the `threads` that it takes."""
     whole = ProgramQuery(target, depth, wanted, costs, whole=True)
     provable = len(wanted) <= MOST_PROVABLE_TARGETS
     if provable and target == "auke" and is_askable(wanted, depth):
         unit = costs.plain
-        return Proof(SignlessSearcher(wanted, depth), unit, -(-bound // unit) * unit, lambda: Searcher(whole))
-    return Proof(Searcher(replace(whole, turned=True)), 1, bound, open=provable)
+        fast = _in_threads(lambda share, shares: SignlessSearcher(wanted, depth, share, shares), threads)
+        return Proof(fast, unit, -(-bound // unit) * unit, lambda: _in_threads(partial(_searcher, whole), threads))
+    return Proof(_in_threads(partial(_searcher, replace(whole, turned=True)), threads), 1, bound, open=provable)
+
+
+def _searcher(question: ProgramQuery, share: int, shares: int) -> Searcher:
+    return Searcher(question, share=share, shares=shares)
+
+
+def _in_threads(made: Callable[[int, int], Searcher | SignlessSearcher], threads: int) -> LengthSearcher:
+    return made(0, 0) if threads == 1 else SharedSearcher([made(share, threads) for share in range(threads)])

@@ -14,6 +14,7 @@ import itertools
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from types import MappingProxyType
 
 from kilotune.codegen.scamp.instructions import REGISTERS
@@ -25,8 +26,9 @@ from kilotune.spaces.reverse_split.bounds import lower_bound
 from kilotune.spaces.reverse_split.construction import starting_plans
 from kilotune.spaces.reverse_split.deepening import MOST_PROVABLE_TARGETS, Proof, proof_of
 from kilotune.spaces.reverse_split.horner import horner_plans
-from kilotune.spaces.reverse_split.improvement import plan_cost
+from kilotune.spaces.reverse_split.improvement import plan_cost, step_cost
 from kilotune.spaces.reverse_split.one_by_one import KernelSearch
+from kilotune.spaces.reverse_split.pebbling import pebbled
 from kilotune.spaces.reverse_split.portfolio import WalkLimits, WalkPortfolio
 from kilotune.spaces.reverse_split.programs import (
     BUS_TRANSFERS,
@@ -135,6 +137,7 @@ def shortest_program(
     kept: bool = True,
     least: int | None = None,
     seconds_left: Callable[[], float] = lambda: math.inf,
+    threads: int = 1,
 ) -> Iterator[IncumbentProgram]:
     """Standings of the search for the cheapest program that computes `targets` (in units of `2**-depth`) in order.
 
@@ -142,7 +145,8 @@ def shortest_program(
     well below a second, and no longer than `seconds_left()` or so. Of equally cheap programs it prefers fewer transfers
     (instructions, where transfers are the objective), then fewer registers; standings with a new plan of the same cost may
     follow one that proves the cost. `starts`: known plans, in the same units.
-    `kept`: results stay to the end. `least`: the `lower_bound` of the targets, where the caller has it. Plans fit `registers` (1 to 6) as
+    `kept`: results stay to the end. `least`: the `lower_bound` of the targets, where the caller has it. Proofs take `threads`.
+    Plans fit `registers` (1 to 6) as
     `registers.fits` says; their depth may exceed `depth` where halves are taken early. Raises `RuntimeError` without a
     C compiler, `KeyError` for an unknown target or objective.
     """
@@ -150,7 +154,7 @@ def shortest_program(
     other = BUS_TRANSFERS if costs is INSTRUCTIONS else INSTRUCTIONS
     wanted = distinct(targets, depth)
     zero = costs.plain if any(not total for total in targets) else 0
-    search = _ProgramSearch(target, depth, wanted, costs, other, registers, seed, seconds_left, kept)
+    search = _ProgramSearch(target, depth, wanted, costs, other, registers, seed, seconds_left, kept, threads)
     for found in search.run(starts, least):
         plan = None
         if found.plan is not None:
@@ -187,6 +191,7 @@ class _ProgramSearch:
     seed: int
     seconds_left: Callable[[], float]
     kept: bool
+    threads: int = 1
     best: Plan | None = None
     best_tie: tuple[int, int] = (1 << 30, 0)
     standing: WalkLimits = field(default_factory=lambda: WalkLimits(1 << 30))
@@ -202,7 +207,7 @@ class _ProgramSearch:
         bound = lower_bound(self.wanted, self.depth, self.target, self.costs) if least is None else least
         slices = WorkSlices(self.seconds_left)
         provable = len(self.wanted) <= MOST_PROVABLE_TARGETS
-        proof = proof_of(self.wanted, self.target, self.depth, self.costs, bound)
+        proof = proof_of(self.wanted, self.target, self.depth, self.costs, bound, self.threads)
         improvement = self._improvement(starts)
         idle = 0
         for turn in itertools.count():
@@ -276,7 +281,9 @@ class _ProgramSearch:
         if cost < self.best_cost:
             if unfit is None or cost <= plan_cost(unfit, self.costs):
                 self.standing.unfit = plan
-            ordered = recomputed(plan, self.registers, self.kept, self.seed)
+            price = partial(step_cost, costs=self.costs)
+            ordered = pebbled(plan, self.registers, price, self.best_cost, self.kept)
+            ordered = ordered or recomputed(plan, self.registers, self.kept, self.seed)
             if ordered is not None and plan_cost(ordered, self.costs) < self.best_cost:
                 self._take(ordered)
 

@@ -13,11 +13,13 @@ import random
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from kilotune.codegen.scamp.instructions import REGISTERS
 from kilotune.codegen.scamp.plan import Plan, PlanStep
 from kilotune.codegen.scamp.sums import Sum
 from kilotune.spaces.reverse_split.move_choice import MoveChoice, MoveKind
+from kilotune.spaces.reverse_split.pebbling import pebbled
 from kilotune.spaces.reverse_split.programs import Costs, ProgramQuery, ProgramStatus, Searcher, SumMeasures, verified
 from kilotune.spaces.reverse_split.scheduling import MOST_REGISTERS, fitting_order, least_registers
 
@@ -39,6 +41,9 @@ SPARE_CELLS = 1
 
 MOST_GIVEN = 22
 MOST_TARGETS = 30
+
+LONGEST_SQUEEZED = 32
+"""Instructions of a program that is fitted to the registers on the way: some milliseconds each time."""
 
 COPIES = ("mov", "copy")
 
@@ -95,7 +100,8 @@ class ProgramWalk:
     """An endless walk from a program that computes `results` (units of `2**-start.depth`).
 
     It never takes more registers than before where those are more than `registers` (None: any number). It may become dearer up
-    to `limit`. `kept`: the results stay in their registers to the end.
+    to `limit`. `kept`: the results stay in their registers to the end. `squeezed`: the cheapest program on the way that takes no more
+    registers than `registers`, with values computed twice; it is cheaper than the `aim` was. Whoever asks may set both.
     """
 
     def __init__(
@@ -116,6 +122,9 @@ class ProgramWalk:
         self._wanted = tuple((IMAGE, *(made.key for made in self._program))[at] for at in start.results)
         self.cost = sum(made.cost for made in self._program)
         self.limit = limit
+        self.aim = 0
+        self.squeezed: Plan | None = None
+        self._squeezed_ones = set[frozenset[int]]()
         self._registers = registers
         self._kept = kept
         self._taken = 0 if registers is None else max(registers, least_registers(start, MOST_REGISTERS, kept))
@@ -291,6 +300,19 @@ class ProgramWalk:
         fitting = self._fitting(program)
         if fitting is not None:
             self._program, self.cost = fitting, cost
+            if self.excess and cost < self.aim:
+                self._squeeze()
+
+    def _squeeze(self) -> None:
+        """The program in as many registers as there are, at the least cost that its values permit."""
+        values = frozenset(made.key for made in self._program)
+        if self._registers is None or len(values) > LONGEST_SQUEEZED or values in self._squeezed_ones:
+            return
+        self._squeezed_ones.add(values)
+        price = partial(step_cost, costs=self._costs)
+        found = pebbled(self._written(self._program), self._registers, price, self.aim, self._kept)
+        if found is not None:
+            self.squeezed, self.aim = verified(found, self._results), plan_cost(found, self._costs)
 
     def _fitting(self, program: list[_Made]) -> list[_Made] | None:
         """An order that takes as few registers as the program did before, None where there is none; where it takes fewer and those were

@@ -2,7 +2,8 @@
 
 Walks keep to the registers, or, from a start that does not fit, never take more than before: that costs nothing on the way, where a
 cheap program that takes too many registers is hardly ever brought back. Some go on without registers all the same; what they
-find that fits none is squeezed by a walk of its own.
+find that fits none is squeezed by a walk of its own. What a walk meets that is too large for the registers is also played as a pebble game
+(`pebbling.py`): a program with values computed twice that is cheaper than the best one is handed on, and walked from.
 """
 
 from __future__ import annotations
@@ -22,6 +23,10 @@ WORK_OF_A_START = WORK_OF_A_STEP // 5
 
 KEPT_WALKS = 6
 FAVOURED_WALKS = 3
+
+STALE, SHORT_UNFIT = 4, 24
+"""Turns without a cheaper program, after which walks begin anew from the shorter starts, where a program of at most so many instructions is
+there that takes too many registers: what fits then hangs on where a walk happened to end."""
 
 LONG_PROGRAM = 40
 """Instructions."""
@@ -55,13 +60,26 @@ class WalkPortfolio:
         self._kept = kept
         self._seeds = itertools.count(seed * 1_000_003)
         self._walks: list[ProgramWalk] = []
+        self._standing = WalkLimits(0)
+        self._squeezed: Plan | None = None
 
     def plans(self, starts: Sequence[Plan], standing: WalkLimits) -> Iterator[Plan]:
         """One plan a step, without an end. `standing` is read before each."""
+        self._standing = standing
         yield from self._halving(starts)
         squeezing: ProgramWalk | None = None
         source, age = None, 0
+        shorter = sorted(starts, key=lambda plan: len(plan.steps))[: (len(starts) + 1) // 2]
+        best, since = standing.best_cost, 0
         for turn in itertools.count():
+            since = since + 1 if standing.best_cost == best else 0
+            best = standing.best_cost
+            if since >= STALE and standing.unfit is not None and len(standing.unfit.steps) <= SHORT_UNFIT:
+                yield from self._halving(shorter)
+                since = 0
+            if self._squeezed is not None:
+                self.add(self._squeezed)
+                self._squeezed = None
             unfit = standing.unfit
             if unfit is None or turn % 2 == 0 or len(unfit.steps) > LONG_PROGRAM:
                 yield self._next(starts, turn)
@@ -106,11 +124,14 @@ class WalkPortfolio:
 
     def _advanced(self, walk: ProgramWalk, work: int = WORK_OF_A_STEP) -> Plan:
         left, work = self._slices.seconds_left(), self._slices.slice(work)
+        walk.aim, walk.squeezed = self._standing.best_cost, None
         plan = walk.advance(work)
         self._slices.note(work, left)
+        if walk.squeezed is not None:
+            self._squeezed = plan = walk.squeezed
         return plan
 
 
 def _merit(walk: ProgramWalk) -> tuple[bool, int]:
     """Smaller is better. A long program that takes too many registers is hardly ever brought to fewer."""
-    return walk.excess > 0 and walk.instructions > LONG_PROGRAM, walk.cost + walk.excess
+    return walk.excess > 0 and walk.instructions > LONG_PROGRAM, walk.cost + 2 * walk.excess

@@ -176,12 +176,14 @@ static int descend(Search *s, int level, int32_t from)
         Candidate *c = &s->candidate[i];
         int inner = resumed && i == from && s->resume > level + 1;
         if (s->resume && !inner) s->resume = 0;
+        if (!is_ours(p->share, p->shares, level, s->taken, i)) continue;
         if (c->included || (looked_up && s->endings->marked[i] != s->endings->round)) continue;
         if ((s->tried && s->work >= p->work_limit) || *p->stop) {
             s->path_length = 0;
             return stop_at(s, level, i, STOPPED);
         }
         if (!inner) s->tried = 1; /* looking up is work too: a call goes on by one value at least, whatever its limit */
+        if (level < SHARED_LEVEL) s->taken[level] = i;
         int32_t left = s->left - c->cost;
         int is_target = 0;
         if (c->op != COPY && c->cost > plain) {

@@ -23,7 +23,7 @@ from __future__ import annotations
 import ctypes
 import enum
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, lru_cache
 from pathlib import Path
@@ -129,6 +129,16 @@ class ProgramResult:
     work: int
 
 
+@dataclass(frozen=True)
+class PreparedQuestion:
+    """A question ready to be asked in a thread: `call` does the work and returns a status, `stop` asks it to end soon, `answer` is what
+    came of it."""
+
+    call: Callable[[], int]
+    stop: Callable[[], object]
+    answer: Callable[[int], ProgramResult]
+
+
 (_KernelProblem,) = structures(Path(__file__).with_name("programs_state.h"), "Problem")
 
 
@@ -159,6 +169,10 @@ class Searcher:
 
     question: ProgramQuery
     measures: SumMeasures = field(default_factory=SumMeasures, repr=False)
+    share: int = 0
+    shares: int = 0
+    """Which nodes of a search that so many threads share are this one's: see `shared_asking.py`."""
+
     _kept: tuple[npt.NDArray[np.generic], ...] = field(init=False, repr=False)
     _problem: ctypes.Structure = field(init=False, repr=False)
 
@@ -184,7 +198,7 @@ class Searcher:
         self._problem = _KernelProblem(
             number, offsets, *q.costs, len(given), len(target), len(forbid), 0, reach, q.most_weight, x, y
         )
-        self._problem.whole = int(q.whole)
+        self._problem.whole, self._problem.share, self._problem.shares = int(q.whole), self.share, self.shares
         self._problem.turns, self._problem.turn = len(symmetries), turn.ctypes.data
         self._problem.value, self._problem.value_shape = value.ctypes.data, value_shape.ctypes.data
         self._problem.target, self._problem.forbid = target.ctypes.data, forbid.ctypes.data
@@ -193,12 +207,19 @@ class Searcher:
     def ask(self, budget: int, work_limit: int, path: Sequence[int] = ()) -> ProgramResult:
         """Look for a program of at most `budget`, from where `path` left off. Deepen one by one: a program that is
         much cheaper than the budget may be overlooked. Raises `MemoryError`."""
+        question = self.prepared(budget, work_limit, path)
+        # A thread takes longer to start than most questions to answer.
+        quick = work_limit <= QUICK_WORK
+        return question.answer(question.call() if quick else interruptible(question.call, question.stop))
+
+    def prepared(self, budget: int, work_limit: int, path: Sequence[int] = ()) -> PreparedQuestion:
+        """What `ask` asks. One question of a searcher at a time."""
         kernel = load_kernel()
         if kernel is None:
             raise RuntimeError("The search for programs needs a C compiler (cc, gcc or clang), and none works here.")
         values = budget // self.question.costs.plain + 2 + len(self.question.given)
         if max(values, len(self.question.targets)) > MOST_VALUES:
-            return ProgramResult(ProgramStatus.STOPPED, None, (), 0)
+            return PreparedQuestion(lambda: ProgramStatus.STOPPED, lambda: None, too_long)
         self._problem.budget, self._problem.work_limit = budget, work_limit
         way = np.zeros(128, dtype=np.int32)
         way[: len(path)] = path
@@ -212,14 +233,14 @@ class Searcher:
         def call() -> int:
             return int(kernel.kilotune_programs(ctypes.byref(self._problem), *addresses))
 
-        # A thread takes longer to start than most questions to answer.
-        status = ProgramStatus(call() if work_limit <= QUICK_WORK else interruptible(call, flag.set))
-        if status is ProgramStatus.NO_MEMORY:
-            raise MemoryError("The search for programs ran out of memory.")
-        plan = None
-        if status is ProgramStatus.FOUND:
-            plan = self._plan(steps[: int(count[0])].tolist(), at[:-1].tolist())
-        return ProgramResult(status, plan, tuple(way[: int(length[0])].tolist()), int(work[0]))
+        def answer(status: int) -> ProgramResult:
+            if status == ProgramStatus.NO_MEMORY:
+                raise MemoryError("The search for programs ran out of memory.")
+            found = status == ProgramStatus.FOUND
+            plan = self._plan(steps[: int(count[0])].tolist(), at[:-1].tolist()) if found else None
+            return ProgramResult(ProgramStatus(status), plan, tuple(way[: int(length[0])].tolist()), int(work[0]))
+
+        return PreparedQuestion(call, flag.set, answer)
 
     def _plan(self, rows: list[list[int]], results: list[int]) -> Plan:
         q = self.question
@@ -227,6 +248,11 @@ class Searcher:
         if q.shiftless:
             return Plan(q.target, q.depth, steps, tuple(results))
         return verified(Plan(q.target, q.depth, steps, tuple(results)), q.targets, q.given)
+
+
+def too_long(status: int) -> ProgramResult:
+    """The answer to a question for programs longer than a search can hold."""
+    return ProgramResult(ProgramStatus.STOPPED, None, (), 0)
 
 
 def verified(plan: Plan, sums: Sequence[Sum], given: Sequence[Sum] = ()) -> Plan:

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "residues.h"
+#include "shares.h"
 
 enum { FOUND = 0, EXHAUSTED = 1, STOPPED = 2, NO_MEMORY = 3 };
 enum { AUKE = 0, SCAMP5 = 1 };
@@ -30,6 +31,7 @@ typedef struct {
     int32_t whole; /* 1: no program may be overlooked */
     int32_t turns; /* how many symmetries of the square leave the only target as it is; 0: all programs are met */
     const uint8_t *turn; /* [turns][OFFSETS]: the offset that each offset becomes */
+    int32_t share, shares; /* of a search that several threads share: ours, of so many; 0: of one that is not */
     int64_t work_limit;
     const volatile int32_t *stop; /* 1: end soon */
 } Problem;
@@ -86,7 +88,7 @@ typedef struct {
     int64_t work;
     int tried;
     int32_t *path;
-    int32_t path_length, resume;
+    int32_t path_length, resume, taken[SHARED_LEVEL]; /* the candidates of the first levels */
     int32_t dearer[2], dearer_count; /* the costs above the least one */
     int32_t turns, first_end;        /* symmetries in use; where the candidates end that one instruction makes of the image */
     uint8_t turned[MOST_TURNS][MOST_FIRST]; /* what symmetries make of those */

@@ -48,22 +48,24 @@ class ProgramSearchStep:
 
 
 def search_programs(
-    space: ReverseSplitCandidates, seed: int = 0, seconds_left: Callable[[], float] = lambda: math.inf
+    space: ReverseSplitCandidates,
+    seed: int = 0,
+    seconds_left: Callable[[], float] = lambda: math.inf,
+    threads: int = 1,
 ) -> Iterator[ProgramSearchStep]:
-    """Ends with a complete standing when the best candidate is proved; else, and for a front, it is for the caller to stop
-    asking. Steps of about a second at most, and no longer than `seconds_left()` or so."""
-    cheapest = _cheapest(space, seed, seconds_left)
+    """Ends with a complete standing when the best candidate is proved, by so many threads; else, and for a front, it is for the caller
+    to stop asking. Steps of about a second at most, and no longer than `seconds_left()` or so."""
+    cheapest = _cheapest(space, seed, seconds_left, threads)
     yield from _with_front(space, cheapest, seed) if space.problem.goal is KernelGoal.FRONT else cheapest
 
 
 def _cheapest(
-    space: ReverseSplitCandidates, seed: int, seconds_left: Callable[[], float]
+    space: ReverseSplitCandidates, seed: int, seconds_left: Callable[[], float], threads: int
 ) -> Iterator[ProgramSearchStep]:
     """By the first objective, then by the others."""
     pool, bound = _Pool(space), space.least
     problem = space.problem
     wanted = [total.scaled(1 << SPARE_DEPTH) for total in problem.wanted]
-    depth = problem.depth + SPARE_DEPTH
     first = space.program_candidate(space.first_plan)
     pool.add(first)
     yield ProgramSearchStep(first, bound, False)
@@ -83,7 +85,7 @@ def _cheapest(
     found = shortest_program(
         wanted,
         problem.target,
-        depth,
+        problem.depth + SPARE_DEPTH,
         objective_of(problem),
         registers=problem.registers,
         seed=seed,
@@ -91,6 +93,7 @@ def _cheapest(
         kept=not problem.consumed,
         least=int(space.least),
         seconds_left=seconds_left,
+        threads=threads,
     )
     plan: Plan | None = None
     splits_every = SPLIT_EVERY["scamp5" if problem.has_many_digits else problem.target]

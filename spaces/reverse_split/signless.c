@@ -241,7 +241,7 @@ static int descend(Search *s, int level, int32_t from)
         const Candidate *c = &s->candidate[i];
         int inner = resumed && i == from && s->resume > level + 1;
         if (s->resume && !inner) s->resume = 0;
-        if (c->included || is_mirrored(s, i)) continue;
+        if (c->included || is_mirrored(s, i) || !is_ours(p->share, p->shares, level, s->taken, i)) continue;
         if (s->work >= p->work_limit || *p->stop) {
             s->path_length = 0;
             return stop_at(s, level, i, STOPPED);
@@ -250,6 +250,7 @@ static int descend(Search *s, int level, int32_t from)
         if (s->waiting + 1 - fewer - s->pending_count > s->left - 1) continue;
         Mark m = mark(s);
         Shape shape;
+        if (level < SHARED_LEVEL) s->taken[level] = i;
         shape_of(s, c, &shape);
         push_value(s, i, &shape);
         if (bound(s, &s->value[s->count - 1].largest) > s->left) {

@@ -37,11 +37,13 @@ from kilotune.evaluators.interruptible import StopFlag, interruptible
 from kilotune.spaces.reverse_split.programs import (
     MODULUS,
     QUICK_WORK,
+    PreparedQuestion,
     ProgramResult,
     ProgramStatus,
     evaluation_point,
     residue,
     shape_of,
+    too_long,
     verified,
 )
 from kilotune.spaces.reverse_split.symmetries import SQUARE, turned_places, turned_sum
@@ -64,7 +66,7 @@ DOUBLE, HALVE, SUM = 4, 5, 6
 def load_kernel() -> ctypes.CDLL | None:
     """The library; None when there is no working C compiler."""
     folder = Path(__file__).parent
-    headers = [folder / "residues.h", *sorted(folder.glob("signless_*.h"))]
+    headers = [folder / "residues.h", folder / "shares.h", *sorted(folder.glob("signless_*.h"))]
     loaded = load_library(folder / "signless.c", headers)
     if loaded is None:
         return None
@@ -86,6 +88,10 @@ class SignlessSearcher:
 
     targets: tuple[Sum, ...]
     depth: int
+    share: int = 0
+    shares: int = 0
+    """Which nodes of a search that so many threads share are this one's: see `shared_asking.py`."""
+
     _kept: tuple[npt.NDArray[np.generic], ...] = field(init=False, repr=False)
     _problem: ctypes.Structure = field(init=False, repr=False)
 
@@ -100,16 +106,23 @@ class SignlessSearcher:
         self._problem = _KernelProblem(len(target), 0, int(not mirrored.all()), x, y)
         self._problem.target, self._problem.target_shape = target.ctypes.data, shape.ctypes.data
         self._problem.mirrored = mirrored.ctypes.data
+        self._problem.share, self._problem.shares = self.share, self.shares
 
     def ask(self, budget: int, work_limit: int, path: Sequence[int] = ()) -> ProgramResult:
         """Look for a program of at most `budget` instructions, from where `path` left off. EXHAUSTED is a proof only where that has been
         the answer for smaller budgets. FOUND without a plan: no signs will do. Raises `MemoryError`, and `RuntimeError` without a
         compiler."""
+        question = self.prepared(budget, work_limit, path)
+        quick = work_limit <= QUICK_WORK
+        return question.answer(question.call() if quick else interruptible(question.call, question.stop))
+
+    def prepared(self, budget: int, work_limit: int, path: Sequence[int] = ()) -> PreparedQuestion:
+        """What `ask` asks. One question of a searcher at a time."""
         kernel = load_kernel()
         if kernel is None:
             raise RuntimeError("The search for programs needs a C compiler (cc, gcc or clang), and none works here.")
         if budget > LONGEST:
-            return ProgramResult(ProgramStatus.STOPPED, None, (), 0)
+            return PreparedQuestion(lambda: ProgramStatus.STOPPED, lambda: None, too_long)
         self._problem.budget, self._problem.work_limit = budget, work_limit
         way = np.zeros(MOST_INSTRUCTIONS, dtype=np.int32)
         way[: len(path)] = path
@@ -123,13 +136,14 @@ class SignlessSearcher:
         def call() -> int:
             return int(kernel.kilotune_signless(ctypes.byref(self._problem), *addresses))
 
-        status = ProgramStatus(call() if work_limit <= QUICK_WORK else interruptible(call, flag.set))
-        if status is ProgramStatus.NO_MEMORY:
-            raise MemoryError("The search for programs ran out of memory.")
-        plan = None
-        if status is ProgramStatus.FOUND:
-            plan = self._plan(steps[: int(count[0])].tolist(), at.tolist())
-        return ProgramResult(status, plan, tuple(way[: int(length[0])].tolist()), int(work[0]))
+        def answer(status: int) -> ProgramResult:
+            if status == ProgramStatus.NO_MEMORY:
+                raise MemoryError("The search for programs ran out of memory.")
+            found = status == ProgramStatus.FOUND
+            plan = self._plan(steps[: int(count[0])].tolist(), at.tolist()) if found else None
+            return ProgramResult(ProgramStatus(status), plan, tuple(way[: int(length[0])].tolist()), int(work[0]))
+
+        return PreparedQuestion(call, flag.set, answer)
 
     def _plan(self, rows: list[list[int]], results: list[int]) -> Plan | None:
         """The program with signs; None where there are none."""

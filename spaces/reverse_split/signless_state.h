@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "residues.h"
+#include "shares.h"
 
 enum { FOUND = 0, EXHAUSTED = 1, STOPPED = 2, NO_MEMORY = 3 };
 enum { NORTH = 0, EAST = 1, SOUTH = 2, WEST = 3, DOUBLE = 4, HALVE = 5, UNARY = 6, SUM = 6, DIFFERENCE = 7 };
@@ -19,6 +20,7 @@ typedef struct {
     const uint64_t *target;     /* least of both signs */
     const double *target_shape; /* [targets][7 + POINTS]: extents, depth, support, weight; value where x and y are 1 or -1 */
     const uint8_t *mirrored;    /* [MOVES + 1][16]: may the image's moves of this mask be in a program, when those below are decided? */
+    int32_t share, shares; /* of a search that several threads share: ours, of so many; 0: of one that is not */
     int64_t work_limit;
     const volatile int32_t *stop; /* 1: end soon */
 } SignlessProblem;
@@ -63,7 +65,7 @@ typedef struct {
     int32_t shorts, lone_count, back_target;
     int64_t work;
     int32_t *path;
-    int32_t path_length, resume;
+    int32_t path_length, resume, taken[SHARED_LEVEL]; /* the candidates of the first levels */
 } Search;
 
 /* A value or its negation: the smaller residue stands for both. */

@@ -35,6 +35,7 @@ class ReverseSplitSpace(ReverseSplitCandidates):
     """Fewest instructions, or fewest bus transfers, or the front of transfers against noise. See `SplitProblem`."""
 
     name = "reverse-split"
+    threads = 1
     prefers_flat = True  # walks get lost among splits, whatever walks; the weights of their order are few and good
 
     def procedure(self) -> Procedure:
@@ -60,7 +61,7 @@ class ReverseSplitSpace(ReverseSplitCandidates):
 
     def exact_search(self, seed: int = 0, seconds_left: Callable[[], float] = lambda: math.inf) -> Iterator[ExactStep]:
         """The compiled search over splits, programs improved from there, and a proof where one is in reach."""
-        for standing in search_programs(self, seed, seconds_left):
+        for standing in search_programs(self, seed, seconds_left, self.threads):
             yield ExactStep(standing.candidate, standing.bound, standing.complete)
 
     def start(self) -> MethodState:

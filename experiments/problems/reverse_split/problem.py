@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -20,6 +21,7 @@ from kilotune.codegen.scamp.macros import format_macros
 from kilotune.codegen.scamp.network import ChipNetwork
 from kilotune.codegen.scamp.network_source import MOST_MAPS, format_network
 from kilotune.codegen.scamp.registers import RegisterPressureError
+from kilotune.evaluators.scamp5.certificate import BoundCertificate
 from kilotune.evaluators.scamp5.images import LIBRARIES, photographs, photographs_are_loaded
 from kilotune.evaluators.scamp5.kernel_accuracy import KernelAccuracy
 from kilotune.evaluators.scamp5.macro_check import check_macros
@@ -166,6 +168,16 @@ class KernelProblem(ExportsTexts):
         if self.measured is not None:
             missing.insert(0, self.measured.sentence(text))
         return [text.rstrip("\n"), cost, *self.approximation_sentences(made), *missing]
+
+    def bound_certificate(self, best: Trial | None, bound: float) -> str:
+        """A bound on instructions, with the best program. ValueError for another objective, and where there is no bound to speak of."""
+        if not isinstance(self.space, ReverseSplitSpace) or self.space.problem.goal is not KernelGoal.INSTRUCTIONS:
+            raise ValueError(
+                f"{self.name}: certificates are of bounds on instructions, and the objective is another one."
+            )
+        program = None if best is None or best.measurement.failure is not None else self._text(best.assignment)
+        made, at_least = self.space.problem.kernels, max(0, math.ceil(bound)) if math.isfinite(bound) else 0
+        return BoundCertificate(self.space.problem.target, made.depth, made.sums, at_least, program).text
 
     def made(self, trial: Trial) -> ApproximatedSet:
         """What the program of a candidate computes."""

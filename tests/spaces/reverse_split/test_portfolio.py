@@ -14,7 +14,7 @@ from kilotune.codegen.scamp.sums import Sum
 from kilotune.spaces.reverse_split.construction import starting_plans
 from kilotune.spaces.reverse_split.exact import shortest_program
 from kilotune.spaces.reverse_split.improvement import ProgramWalk, plan_cost
-from kilotune.spaces.reverse_split.portfolio import WORK_OF_A_START, WalkLimits, WalkPortfolio
+from kilotune.spaces.reverse_split.portfolio import SHORT_UNFIT, STALE, WORK_OF_A_START, WalkLimits, WalkPortfolio
 from kilotune.spaces.reverse_split.programs import INSTRUCTIONS, load_kernel
 from kilotune.spaces.reverse_split.scheduling import MOST_REGISTERS, least_registers
 from kilotune.spaces.reverse_split.slices import WorkSlices
@@ -88,6 +88,26 @@ def test_halving_gives_the_better_walks_the_work(monkeypatch: pytest.MonkeyPatch
     assert {walk for walk, _ in given[4:]} < {walk for walk, _ in given[:4]}
 
 
+def test_where_nothing_gets_cheaper_walks_begin_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    works: list[int] = []
+    whole = ProgramWalk.advance
+
+    def advance(walk: ProgramWalk, work: int = 0) -> Plan:
+        works.append(work)
+        return whole(walk, 1_000)
+
+    monkeypatch.setattr(ProgramWalk, "advance", advance)
+    plans = starts()[:4]
+    short = min(plans, key=lambda plan: len(plan.steps))
+    assert len(short.steps) <= SHORT_UNFIT
+    for unfit, again in ((short, True), (None, False)):
+        works.clear()
+        portfolio = WalkPortfolio(WANTED, (INSTRUCTIONS,), 6, 0, WorkSlices(lambda: math.inf))
+        list(itertools.islice(portfolio.plans(plans, WalkLimits(1 << 30, unfit)), 6 + STALE + 2))
+        later = works[6:]  # after the first halving of four walks
+        assert (later[STALE - 1 :][:2] == [WORK_OF_A_START] * 2) == again
+
+
 def test_what_fits_no_registers_is_squeezed_and_stays_cheaper(monkeypatch: pytest.MonkeyPatch) -> None:
     tight = max(starts(), key=lambda plan: least_registers(plan, MOST_REGISTERS))
     standing = WalkLimits(plan_cost(tight, INSTRUCTIONS) + 3, unfit=tight)
@@ -96,7 +116,10 @@ def test_what_fits_no_registers_is_squeezed_and_stays_cheaper(monkeypatch: pytes
     squeezed = plans[1::2]
     assert all(plan_cost(plan, INSTRUCTIONS) < standing.best_cost for plan in squeezed)
     needs = [least_registers(plan, MOST_REGISTERS) for plan in squeezed]
-    assert needs == sorted(needs, reverse=True)
+    waiting = [
+        need for need in needs if need > 5
+    ]  # others are what was found to fit on the way, with values computed twice
+    assert waiting == sorted(waiting, reverse=True)
 
 
 def test_the_identity_and_zero_walk_nowhere() -> None:
