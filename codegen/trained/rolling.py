@@ -37,9 +37,10 @@ def rolled(graph: TrainedGraph) -> TrainedGraph:
     for _ in range(MOST_LOOPS):
         graph = pruned(graph)
         found = _first_steps(graph)
-        if found is None:
-            break
-        graph = _with_scan(graph, found)
+        made = None if found is None else _with_scan(graph, found)
+        if found is None or made is None or (_shapes(graph, found) and not _shapes(made, found)):
+            break  # what cannot be converted in a loop stays as it is
+        graph = made
     return graph
 
 
@@ -47,9 +48,15 @@ def _first_steps(graph: TrainedGraph) -> UnrolledSteps | None:
     for places in sequence_places(graph):
         for backward in (False, True):
             found = unrolled_steps(graph, places, backward=backward)
-            if found is not None and found.count > 2:
+            if found is not None and found.count > 2 and _alone(graph, found):
                 return found
     return None
+
+
+def _alone(graph: TrainedGraph, steps: UnrolledSteps) -> bool:
+    """Whether operators that write states write nothing else, which a Scan would write again."""
+    names = {name for states in steps.states.values() for name in states}
+    return all(len(node.outputs) == 1 for node in graph.nodes if names.intersection(node.outputs))
 
 
 def _with_scan(graph: TrainedGraph, steps: UnrolledSteps) -> TrainedGraph:
