@@ -64,7 +64,7 @@ def fold(model: TrainedGraph) -> TrainedGraph:
 
 def pruned(model: TrainedGraph) -> TrainedGraph:
     """The model without nodes that nothing reads."""
-    wanted, kept = set(model.outputs), list[TrainedNode]()
+    wanted, kept = {*model.outputs, *(state.behind for state in model.kept)}, list[TrainedNode]()
     for node in reversed(model.nodes):
         if wanted.intersection(name for name in node.outputs if name):
             wanted.update(node.inputs)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from pathlib import Path
 
@@ -22,6 +23,7 @@ from kilotune.codegen.trained.constant_nodes import with_constants, with_execute
 from kilotune.codegen.trained.conversion import Converted, convert, converted_nodes, shortened
 from kilotune.codegen.trained.endings import RENAMING, Returns, ending_of
 from kilotune.codegen.trained.feature_scales import scaled_features
+from kilotune.codegen.trained.frames import over_frames
 from kilotune.codegen.trained.joining import with_joined_parts
 from kilotune.codegen.trained.logistic_shares import with_named_shares
 from kilotune.codegen.trained.model import TrainedGraph
@@ -48,7 +50,8 @@ def import_bundle(path: Path, data: Path, label: str | None = None, returns: Ret
     if trees:
         expected = "a network, or a linear model (decision trees are for the space forest)"
         raise InputError(str(path), place=trees[0].place, expected=expected, found=trees[0].kind.removeprefix(DOMAIN))
-    samples = read_samples(data, model.input_shape, label)
+    samples = read_samples(data, (1, 0, *model.input_shape) if model.kept else model.input_shape, label)
+    model = over_frames(model, samples.train.features.shape[1] // math.prod(model.input_shape))
     check_quantised_range(model, samples.train.features, data)
     model = with_ends(model, samples.train.features)
     wanted = returns or returned(model, samples.train.targets, data)

@@ -64,12 +64,22 @@ class TrainedNode:
         return replace(self, kind=kind, inputs=reads, outputs=outputs, attributes=attributes, opset=13)
 
 
+@dataclass(frozen=True)
+class KeptState:
+    """A state of a model that is one step of a stream: its names before and behind the step, and the constant that it is at first."""
+
+    before: str
+    behind: str
+    first: str
+
+
 @dataclass(frozen=True, eq=False)
 class TrainedGraph:
     """`nodes` in an order in which they can run. `input_shape` is that of one sample as the operators expect it, a free batch as 1;
     `outputs` are the values that the file returns, in its order. `classes`: what labels stand for, where the file says it.
     `input_grid` and `output_grid`: of files whose integers are kept. `rounded`: whether constants are integers' real numbers, so that a
-    bias that a file has several times, with other scales, is not quite the same."""
+    bias that a file has several times, with other scales, is not quite the same. `kept`: the states of a file that is one step of a
+    stream, whose input is one frame."""
 
     path: str
     nodes: tuple[TrainedNode, ...]
@@ -81,3 +91,4 @@ class TrainedGraph:
     input_grid: QuantisationGrid | None = None
     output_grid: QuantisationGrid | None = None
     rounded: bool = False
+    kept: tuple[KeptState, ...] = ()

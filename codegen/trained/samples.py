@@ -42,7 +42,7 @@ class Samples:
 
 
 def read_samples(path: Path, shape: tuple[int, ...], label: str | None = None) -> Samples:
-    """The samples of a file for a model whose input is of `shape`, the batch first.
+    """The samples of a file for a model whose input is of `shape`, the batch first; (1, 0, ..): any number of frames.
 
     An .npz holds the features as X (or a usual name for it) and classes or values as y, test data as Xt and yt, or a mask `test`;
     an .npy, .csv or .txt file is a table with the class or value in column 0. `label`: another column, counted from 0 (negative: from
@@ -112,12 +112,20 @@ def _labels(path: Path, name: str) -> RealArray:
 def _rows(path: Path, array: RealArray, shape: tuple[int, ...], subject: str) -> RealArray:
     """[samples, features] in the model's order. Images with their channels last are turned where the model has them first."""
     wanted = shape[1:] if shape[0] == 1 else shape
+    frame = math.prod(wanted[1:])
+    if wanted and wanted[0] == 0 and array.ndim and array.size and not math.prod(array.shape[1:]) % frame:
+        wanted = (math.prod(array.shape[1:]) // frame, *wanted[1:])
     if not array.ndim or not len(array):
         raise InputError(str(path), subject=subject, expected="at least one sample", found="none")
     if len(array) > MOST_SAMPLES:
         raise InputError(str(path), subject=subject, expected=f"at most {MOST_SAMPLES} samples", found=str(len(array)))
     if array.ndim == 4 and len(wanted) == 3 and array.shape[1:] != wanted == (array.shape[3], *array.shape[1:3]):
         array = np.moveaxis(array, 3, 1)
+    if wanted and wanted[0] == 0:
+        expected = (
+            f"whole frames of {frame} features ({'x'.join(map(str, wanted[1:]))}), as the model takes them one by one"
+        )
+        raise InputError(str(path), subject=subject, expected=expected, found=str(math.prod(array.shape[1:])))
     if math.prod(array.shape[1:]) != math.prod(wanted):
         expected = f"{math.prod(wanted)} features a sample ({'x'.join(map(str, wanted))}), as the model takes"
         raise InputError(str(path), subject=subject, expected=expected, found=str(math.prod(array.shape[1:])))

@@ -12,13 +12,14 @@ from kilotune.codegen.arrays import Array
 from kilotune.codegen.diagnostics import InputError
 from kilotune.codegen.onnx.obstacles import error_at
 from kilotune.codegen.tflite.model_file import TfliteOperator, TfliteTensor, read_model, read_subgraphs
-from kilotune.codegen.trained.model import TrainedGraph, TrainedNode, check_features
+from kilotune.codegen.trained.model import KeptState, TrainedGraph, TrainedNode, check_features
 from kilotune.codegen.trained.tflite_arithmetic import ARITHMETIC
 from kilotune.codegen.trained.tflite_loops import while_loop
 from kilotune.codegen.trained.tflite_quantised import QUANTISED, grids_of_ends
 from kilotune.codegen.trained.tflite_rearranging import REARRANGING
 from kilotune.codegen.trained.tflite_recurrent import RECURRENT_OPERATORS
 from kilotune.codegen.trained.tflite_translation import Translation, Translator
+from kilotune.codegen.trained.tflite_variables import VARIABLES
 
 ELEMENT_TYPES = MappingProxyType(
     {
@@ -56,8 +57,21 @@ def read_tflite(path: Path, *, keep_quantisation: bool = False) -> TrainedGraph:
         tuple(translation.name(number) for number in model.outputs),
         (),
         *(grids_of_ends(model) if keep_quantisation else (None, None)),
+        kept=_kept_states(translation),
         rounded=any(tensor.data is not None and tensor.quantisation is not None for tensor in model.tensors),
     )
+
+
+def _kept_states(translation: Translation) -> tuple[KeptState, ...]:
+    """The variables that are read and assigned; one that is only read is its first value. InputError, before the shape of samples is asked
+    for, where what they are is not known."""
+    for node in translation.nodes:
+        if node.kind in VARIABLES and node.refusal:
+            raise error_at(translation.model.path, node.place, ValueError(node.refusal))
+    for state in translation.kept.values():
+        if state.before and not state.behind:
+            translation.constants[state.before] = translation.constants[state.first]
+    return tuple(state for state in translation.kept.values() if state.before and state.behind)
 
 
 def _add_constants(translation: Translation, values: Callable[[TfliteTensor, str], Array]) -> None:
@@ -135,5 +149,5 @@ def _refuse(translation: Translation, operator: TfliteOperator, why: str) -> Non
 
 
 TRANSLATORS: Mapping[str, Translator] = MappingProxyType(
-    {**ARITHMETIC, **REARRANGING, **RECURRENT_OPERATORS, "WHILE": _while}
+    {**ARITHMETIC, **REARRANGING, **RECURRENT_OPERATORS, **VARIABLES, "WHILE": _while}
 )

@@ -9,7 +9,7 @@ from typing import Any
 
 from kilotune.codegen.arrays import Array
 from kilotune.codegen.tflite.model_file import TfliteModel, TfliteOperator
-from kilotune.codegen.trained.model import TrainedNode
+from kilotune.codegen.trained.model import KeptState, TrainedNode
 
 ACTIVATIONS: Mapping[int, tuple[str, dict[str, float]]] = MappingProxyType(
     {
@@ -25,13 +25,16 @@ ACTIVATIONS: Mapping[int, tuple[str, dict[str, float]]] = MappingProxyType(
 @dataclass
 class Translation:
     """The nodes so far. `constants`: by the name of their tensor, real numbers. `subgraphs` are all of the file, of which `model` is one;
-    `within`: what the names of its tensors begin with, where it is the body of an operator."""
+    `within`: what the names of its tensors begin with, where it is the body of an operator. `handles`: variables by the number of the
+    tensor that stands for them; `kept`: what has become of them, `behind` empty where nothing was assigned yet."""
 
     model: TfliteModel
     subgraphs: Sequence[TfliteModel] = ()
     within: str = ""
     constants: dict[str, Array] = field(default_factory=dict)
     nodes: list[TrainedNode] = field(default_factory=list)
+    handles: dict[int, str] = field(default_factory=dict)
+    kept: dict[str, KeptState] = field(default_factory=dict)
 
     def name(self, number: int) -> str:
         """What a tensor is called: as in the file, with its number, since names there need not differ."""
