@@ -123,8 +123,12 @@ class ModelProblem(TunedModel):
         return {"rounding": self._rounding(trial), **equalised}
 
     def lines(self, trial: Trial) -> list[str]:
-        """How the program divides, where that was decided, and what was equalised, where that was asked for."""
+        """How the program divides, where that was decided, what errors are counted in, where that is not the real values' unit, and what was
+        equalised, where that was asked for."""
         lines = [f"Divisions round: {self._rounding(trial)}."] if ROUNDING in trial.assignment else []
+        grid = self.bundle.result_grid
+        if grid is not None:
+            lines.append(f"Errors are counted in steps of the file's results; a step is {grid.step:g}.")
         if self.equalised_channels is not None:
             lines.append(
                 f"Channels equalised: {self.equalised_channels}."

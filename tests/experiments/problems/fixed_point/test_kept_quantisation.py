@@ -59,6 +59,7 @@ def test_the_exported_program_returns_what_the_reference_kernels_do(tmp_path: Pa
     )
     assert status == 0, error
     assert "Proved: every candidate was measured" in out
+    assert "Errors are counted in steps of the file's results; a step is 0.05." in out
     found = json.loads((tmp_path / "s.json").read_text())
     assert found["best"]["assignment"] == {"integers": "the file's own"}
     header = (tmp_path / "made" / "model.h").read_text()
