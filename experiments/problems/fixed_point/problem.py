@@ -123,8 +123,8 @@ class ModelProblem(TunedModel):
         return {"rounding": self._rounding(trial), **equalised}
 
     def lines(self, trial: Trial) -> list[str]:
-        """How the program divides, where that was decided, what errors are counted in, where that is not the real values' unit, and what was
-        equalised, where that was asked for."""
+        """How the program divides, where that was decided, what errors are counted in, where that is not the real values' unit, and what
+        was equalised, where that was asked for."""
         lines = [f"Divisions round: {self._rounding(trial)}."] if ROUNDING in trial.assignment else []
         grid = self.bundle.result_grid
         if grid is not None:
