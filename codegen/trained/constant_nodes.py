@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -13,6 +13,10 @@ from kilotune.codegen.trained.model import TrainedGraph, TrainedNode
 
 MOST_COMPUTED = 1 << 20
 """Elements of constants that are computed beforehand: an operator that makes more of them is left to conversion, which refuses it."""
+
+
+SAME_SHAPE = frozenset(("BatchNormalization", "Cast", "Clip", "Identity", "Relu", "Sigmoid", "Tanh"))
+"""Results of the shape of the first operand."""
 
 
 def with_constants(graph: TrainedGraph) -> TrainedGraph:
@@ -32,25 +36,44 @@ def _with_results(
     graph: TrainedGraph, execute: Callable[[TrainedNode, Sequence[Array]], Sequence[Array]]
 ) -> TrainedGraph:
     constants, nodes = dict(graph.constants), list[TrainedNode]()
+    shapes = {graph.input_name: graph.input_shape}
     for node in graph.nodes:
-        results = None if node.refusal else _results(graph, constants, node, execute)
+        results = None if node.refusal else _results(shapes, constants, node, execute)
         if results is None:
             nodes.append(node)
+            _note_shape(shapes, constants, node)
         else:
             constants.update({name: array for name, array in zip(node.outputs, results, strict=True) if name})
     return replace(graph, nodes=tuple(nodes), constants=constants)
 
 
+def _note_shape(shapes: dict[str, tuple[int, ...]], constants: Mapping[str, Array], node: TrainedNode) -> None:
+    """The shape of what scalers, functions and transpositions make of the input, as far as it is plain."""
+    given = next((shapes[name] for name in node.inputs if name in shapes), None)
+    others = [constants[name].shape for name in node.inputs if name in constants]
+    if given is None or len(node.outputs) != 1:
+        return
+    if node.kind in SAME_SHAPE:
+        shapes[node.output] = given
+    elif node.kind == "Transpose" and sorted(node.attributes.get("perm", ())) == list(range(len(given))):
+        shapes[node.output] = tuple(given[axis] for axis in node.attributes["perm"])
+    elif node.kind in ("Add", "Sub", "Mul", "Div") and len(others) == 1:
+        try:
+            shapes[node.output] = np.broadcast_shapes(given, others[0])
+        except ValueError:
+            return  # conversion says so
+
+
 def _results(
-    graph: TrainedGraph,
+    shapes: Mapping[str, tuple[int, ...]],
     constants: dict[str, Array],
     node: TrainedNode,
     execute: Callable[[TrainedNode, Sequence[Array]], Sequence[Array]],
 ) -> Sequence[Array] | None:
     """What an operator writes, where that is constant."""
-    if node.kind == "Shape" and node.inputs == (graph.input_name,):
+    if node.kind == "Shape" and len(node.inputs) == 1 and node.inputs[0] in shapes:
         start, end = node.attributes.get("start"), node.attributes.get("end")
-        return [np.asarray(graph.input_shape, dtype=np.int64)[slice(start, end)]]
+        return [np.asarray(shapes[node.inputs[0]], dtype=np.int64)[slice(start, end)]]
     operands = [constants[name] for name in node.inputs if name in constants]
     if len(operands) < sum(1 for name in node.inputs if name) or "." in node.kind:
         return None

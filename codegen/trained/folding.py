@@ -14,6 +14,7 @@ from kilotune.codegen.arrays import Array
 from kilotune.codegen.trained.builder import FOLDED_NAME
 from kilotune.codegen.trained.model import TrainedGraph, TrainedNode
 from kilotune.codegen.trained.ranks import rank_of
+from kilotune.codegen.trained.recurrent_folding import GATES, scaled_sequence
 
 VIEWS = frozenset(("Reshape", "Flatten", "Squeeze", "Unsqueeze", "Transpose", "Identity"))
 """What one factor for all elements may be moved across."""
@@ -210,6 +211,8 @@ def _before(model: TrainedGraph, node: TrainedNode, affine: Rescaling) -> Traine
             break
         between.append(reader)
         name = reader.output
+    if reader.kind in GATES and reader.inputs[0] == name and node.kind != "BatchNormalization":
+        return _before_sequence(model, node, affine, reader, between)
     product = product_of(reader, model.constants)
     if product is None or product.source != name:
         return None
@@ -224,6 +227,19 @@ def _before(model: TrainedGraph, node: TrainedNode, affine: Rescaling) -> Traine
     changed = {id(node): None, id(reader): _written(reader, made, reader.output)}
     result = _with(model, changed, reader, made, reader.output)
     return _renamed(result, node.output, affine.source)
+
+
+def _before_sequence(
+    model: TrainedGraph, node: TrainedNode, affine: Rescaling, reader: TrainedNode, between: list[TrainedNode]
+) -> TrainedGraph | None:
+    """A factor and an offset of each feature, also where steps and batch change places behind them, become part of a recurrent operator."""
+    if not all(_keeps_elements(one) or tuple(one.attributes.get("perm", ()))[2:] == (2,) for one in between):
+        return None
+    made = scaled_sequence(reader, model.constants, affine.factor, affine.offset)
+    if made is None:
+        return None
+    nodes = tuple(made[0] if one is reader else one for one in model.nodes if one is not node)
+    return _renamed(replace(model, nodes=nodes, constants={**model.constants, **made[1]}), node.output, affine.source)
 
 
 def _keeps_elements(node: TrainedNode) -> bool:
