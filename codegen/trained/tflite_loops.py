@@ -44,6 +44,9 @@ def while_loop(
     wanted = [body.graph.outputs[k] for k in body.states] + list(body.collections.values())
     for one in _operators(body, wanted):
         translate(inside, one)
+    refused = [node.place for node in inside.nodes if node.refusal]
+    if refused:
+        raise ValueError(f"expected a body of operators that are supported, found {', '.join(refused)}")
     sequences = [translation.name(operator.reads[k]) for k in body.taken.values()]
     first = [translation.name(operator.reads[k]) for k in body.states]
     outside = {name for node in inside.nodes for name in node.inputs if name in inside.constants}
