@@ -77,6 +77,20 @@ def _results(
     operands = [constants[name] for name in node.inputs if name in constants]
     if len(operands) < sum(1 for name in node.inputs if name) or "." in node.kind:
         return None
+    return _guarded(node, operands, execute)
+
+
+def constant_results(node: TrainedNode, operands: Sequence[Array]) -> Sequence[Array] | None:
+    """What an operator writes whose operands are these constants, in 64-bit floats where they are floats of several widths; None where it
+    cannot be executed."""
+    if len({operand.dtype for operand in operands if operand.dtype.kind == "f"}) > 1:
+        operands = [operand.astype(np.float64) if operand.dtype.kind == "f" else operand for operand in operands]
+    return _guarded(node, operands, _folded) or _guarded(node, operands, _executed)
+
+
+def _guarded(
+    node: TrainedNode, operands: Sequence[Array], execute: Callable[[TrainedNode, Sequence[Array]], Sequence[Array]]
+) -> Sequence[Array] | None:
     try:
         with np.errstate(all="ignore"):  # what becomes of it is looked at where it is used
             return execute(node, operands) or None

@@ -8,31 +8,26 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from kilotune.codegen.array_files import RealArray
 from kilotune.codegen.diagnostics import InputError
-from kilotune.codegen.float_evaluator import run_float
 from kilotune.codegen.trained.constant_nodes import with_executed_constants
 from kilotune.codegen.trained.conversion import Converted, convert
 from kilotune.codegen.trained.endings import Returns
+from kilotune.codegen.trained.first_steps import begins_with_zeros
 from kilotune.codegen.trained.folding import pruned
 from kilotune.codegen.trained.model import TrainedGraph, TrainedNode
 from kilotune.codegen.trained.scan import BODY, ScanBody, TakenPlace
 from kilotune.codegen.trained.sequence_places import sequence_places
-from kilotune.codegen.trained.unrolled_steps import ROUNDING, UnrolledSteps, unrolled_steps
+from kilotune.codegen.trained.unrolled_steps import UnrolledSteps, unrolled_steps
 
 MOST_LOOPS = 16
 """How many unrolled layers of one model become loops."""
-
-TOLERANCE = 1e-5
-"""How far, of the largest, a first step may be from the others' with a state of zeros: converters compute in 32-bit floats what hangs on
-that state alone. What was rounded to 8 bits may be `ROUNDING` apart."""
 
 
 def rolled(graph: TrainedGraph) -> TrainedGraph:
     """The graph with a Scan for each run of at least three steps that do the same with one place of a sequence after the other.
 
-    The first step is one of them too where it does the same with a state of zeros, which converters compute beforehand: that is found by
-    running both on random sequences. What reads a state of a step in the middle reads it from where the Scan collects it.
+    The first step is one of them too where it does the same with a state of zeros, which converters compute beforehand: that is
+    seen from how both are computed (`first_steps.py`). What reads a state of a step in the middle reads it from where the Scan collects it.
     """
     for _ in range(MOST_LOOPS):
         graph = pruned(graph)
@@ -64,7 +59,7 @@ def _with_scan(graph: TrainedGraph, steps: UnrolledSteps) -> TrainedGraph:
     shapes = _shapes(graph, steps)
     begun = _Begun(steps, steps.first, {role: names[0] for role, names in steps.states.items()}, shapes)
     constants = dict(graph.constants)
-    if shapes and steps.first == 1 and _begins_with_zeros(graph, steps, shapes):
+    if shapes and steps.first == 1 and begins_with_zeros(graph, steps, shapes):
         begun = _from_zeros(steps, shapes)
         constants.update({begun.initial[role]: np.zeros(shape) for role, shape in shapes.items()})
     for place in range(steps.last - begun.first + 1):
@@ -214,30 +209,6 @@ def _shapes(graph: TrainedGraph, steps: UnrolledSteps) -> dict[str, tuple[int, .
         }
     except InputError:
         return {}
-
-
-def _begins_with_zeros(graph: TrainedGraph, steps: UnrolledSteps, shapes: Mapping[str, tuple[int, ...]]) -> bool:
-    """Whether the step before the first one does what the others do with states of zeros, on random samples."""
-    begun = _from_zeros(replace(steps, last=0), shapes)
-    scan = _scan(begun, ())
-    others = tuple(node for node in graph.nodes if not set(node.outputs).intersection(scan.outputs))
-    zeros = {begun.initial[role]: np.zeros(shape) for role, shape in shapes.items()}
-    alone = replace(graph, nodes=(*others, scan), constants={**graph.constants, **zeros})
-    random = np.random.default_rng(0)
-    features = random.normal(size=(12, int(np.prod(graph.input_shape)))) * np.repeat([0.1, 1.0, 10.0], 4)[:, None]
-    tolerance = ROUNDING if graph.rounded else TOLERANCE
-    for (before, *_), output in zip(steps.states.values(), scan.outputs, strict=True):
-        expected = _results(replace(graph, outputs=(before,)), features)
-        found = _results(replace(alone, outputs=(output,)), features)
-        if not np.all(np.abs(found - expected) <= tolerance * max(1.0, float(np.abs(expected).max()))):
-            return False
-    return True
-
-
-@np.errstate(all="ignore")
-def _results(graph: TrainedGraph, features: RealArray) -> RealArray:
-    made = _converted(graph)
-    return run_float(made.program, made.parameters, features).outputs
 
 
 def _converted(graph: TrainedGraph) -> Converted:

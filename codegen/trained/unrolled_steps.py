@@ -198,7 +198,12 @@ def _same_operator(known: _StepsOfValues, a: str, b: str) -> bool:
         return False
     if first.outputs.index(a) != second.outputs.index(b) or first.opset != second.opset:
         return False
-    if first.refusal or second.refusal or set(first.attributes) != set(second.attributes):
+    return not (first.refusal or second.refusal) and same_attributes(first, second)
+
+
+def same_attributes(first: TrainedNode, second: TrainedNode) -> bool:
+    """Whether two operators have the same attributes."""
+    if set(first.attributes) != set(second.attributes):
         return False
     return all(_equal(value, second.attributes[name]) for name, value in first.attributes.items())
 

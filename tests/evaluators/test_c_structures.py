@@ -16,12 +16,14 @@ from kilotune.evaluators.c_structures import structures
 ROOT = Path(__file__).parents[2]
 SHARED = {
     "evaluators/cm/timing_state.h": ("Problem", "Outcome"),
+    "evaluators/scamp5/refutation.c": ("Form", "Pair", "Refutation"),
     "evaluators/fixed_point/first_fit.c": ("Temporaries", "Meeting"),
     "evaluators/fixed_point/kernel.c": ("Operand", "Step", "Table", "Program", "Batch"),
     "spaces/cm/annealing.c": ("Network", "State"),
     "spaces/cm/arrangement.c": ("StageGraph",),
     "spaces/cm/core_sharing.h": ("Rooms",),
     "spaces/memory/skyline.c": ("SkylineProblem",),
+    "spaces/reverse_split/pebbling.c": ("Pebbling",),
     "spaces/reverse_split/programs_state.h": ("Problem",),
     "spaces/reverse_split/signless_state.h": ("SignlessProblem",),
 }
