@@ -117,6 +117,9 @@ def _convert_nodes(builder: Builder, model: TrainedGraph) -> None:
             _convert(builder, node)
         except ValueError as error:
             unread.update(node.outputs)
+            node = replace(
+                node, place=builder.location.place or node.place
+            )  # of what is inside of it, where that was it
             key = (node.kind, "" if NOT_SUPPORTED in str(error) else str(error))
             first = obstacles.get(key, (node, error, 0))
             obstacles[key] = (*first[:2], first[2] + 1)

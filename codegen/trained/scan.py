@@ -7,7 +7,7 @@ A converter raises ValueError "expected X, found Y"; who calls it adds file and 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -78,7 +78,8 @@ def scan(builder: Builder, node: TrainedNode) -> None:
         for name, state in kept.items():
             builder.bind(name, state)
         for inner in body.nodes:
-            _convert(builder, node, inner)
+            builder.location = replace(location, place=inner.place)
+            builder.convert(builder, inner)
         builder.location = location
         handed_on = [_operand(builder, name) for name in body.next_states]
         collected = [_collected(builder, name, body, place) for name in body.collected]
@@ -89,14 +90,6 @@ def scan(builder: Builder, node: TrainedNode) -> None:
             builder.bind(name, view)
     for one in collected:
         _note_history(builder, one, body, handed_on, last)
-
-
-def _convert(builder: Builder, node: TrainedNode, inner: TrainedNode) -> None:
-    """Add an operator of the body to the program."""
-    try:
-        builder.convert(builder, inner)
-    except ValueError as error:
-        raise ValueError(str(error) if inner.place == node.place else f"{error} ({inner.place})") from None
 
 
 def _operand(builder: Builder, name: str) -> View:

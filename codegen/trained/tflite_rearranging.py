@@ -53,9 +53,12 @@ def _split(translation: Translation, operator: TfliteOperator) -> None:
     sizes = translation.whole_numbers(operator.reads[1], "sizes") if several else []
     sizes = sizes or [extent // len(operator.writes)] * len(operator.writes)
     rest = extent - sum(size for size in sizes if size >= 0)
-    parts = np.array([rest if size < 0 else size for size in sizes], dtype=np.int64)
+    whole = [rest if size < 0 else size for size in sizes]
+    parts = np.array(
+        [size for size in whole if size], dtype=np.int64
+    )  # old converters write a part of nothing, which nobody reads
     reads = (translation.name(value), translation.constant_of(operator, "sizes", parts))
-    writes = tuple(translation.name(number) for number in operator.writes)
+    writes = tuple(translation.name(number) for number, size in zip(operator.writes, whole, strict=True) if size)
     translation.nodes.append(TrainedNode("Split", reads, writes, translation.place_of(operator), {"axis": where}))
 
 
