@@ -265,3 +265,41 @@ def test_states_change_places() -> None:
         made = convert(graph, "scan", Returns.VALUE)
         found = run_float(made.program, made.parameters, x.reshape(6, -1)).outputs
         np.testing.assert_allclose(found, result, rtol=1e-9, err_msg=name)
+
+
+@pytest.mark.parametrize(("kind", "count"), [("Add", 5), ("Sub", 4)])
+def test_operands_change_places_only_in_sums_and_products(kind: str, count: int) -> None:
+    """The first step has the operands of the others the other way round."""
+    x = np.random.default_rng(3).normal(size=(6, 5, FEATURES))
+    graph = Unrolled(x)
+    weights, offset = graph.constant(np.full((1, FEATURES), 0.5)), graph.constant(np.full((1, FEATURES), 0.25))
+    state = graph.function("Tanh", graph.binary(kind, offset, graph.binary("Mul", graph.place(0, "gather"), weights)))
+    for step in range(1, 5):
+        moved = graph.binary("Add", state, offset)
+        state = graph.function(
+            "Tanh", graph.binary(kind, graph.binary("Mul", graph.place(step, "gather"), weights), moved)
+        )
+    model = TrainedGraph("file", tuple(graph.nodes), graph.constants, "x", (1, 5, FEATURES), (state,))
+    made = convert(rolled(model), "rolled", Returns.VALUE)
+    found = run_float(made.program, made.parameters, x.reshape(6, -1)).outputs
+    np.testing.assert_allclose(found, graph.known(state).reshape(6, -1), rtol=1e-9, atol=1e-12)
+    loops = [statement for statement in made.program.body if isinstance(statement, ir.Loop)]
+    assert [loop.count for loop in loops] == [count]
+
+
+@pytest.mark.parametrize("other", [0.25, 0.5])
+def test_steps_of_other_attributes_are_left_alone(other: float) -> None:
+    x = np.random.default_rng(3).normal(size=(6, 6, FEATURES))
+    graph = Unrolled(x)
+    state = graph.constant(np.full((1, FEATURES), 0.25))
+    for step in range(6):
+        total = graph.binary("Add", graph.place(step, "gather"), state)
+        alpha = other if step == 3 else 0.25
+        known = graph.known(total)
+        state = graph.add("LeakyRelu", [total], np.where(known < 0, alpha * known, known), alpha=alpha)
+    model = TrainedGraph("file", tuple(graph.nodes), graph.constants, "x", (1, 6, FEATURES), (state,))
+    made = convert(rolled(model), "rolled", Returns.VALUE)
+    found = run_float(made.program, made.parameters, x.reshape(6, -1)).outputs
+    np.testing.assert_allclose(found, graph.known(state).reshape(6, -1), rtol=1e-9, atol=1e-12)
+    loops = [statement for statement in made.program.body if isinstance(statement, ir.Loop)]
+    assert [loop.count for loop in loops] == ([6] if other == 0.25 else [])
