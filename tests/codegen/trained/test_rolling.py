@@ -117,7 +117,7 @@ def layers() -> st.SearchStrategy[Drawn]:
     return st.builds(
         Drawn, st.sampled_from(["plain", "leaky", "two", "delayed"]), st.integers(4, 7), st.booleans(),
         st.sampled_from(["gather", "slice"]), st.sampled_from(["zeros", "numbers", "folded"]),
-        st.sampled_from(["last", "all", "middle", "sum"]), st.integers(0, 1 << 20),
+        st.sampled_from(["last", "all", "rows", "middle", "sum"]), st.integers(0, 1 << 20),
     )  # fmt: skip
 
 
@@ -151,6 +151,8 @@ def written_out(drawn: Drawn) -> tuple[TrainedGraph, Array, Array]:
         result = by_place[0]
         for name in by_place[1:]:
             result = graph.binary("Add", result, name)
+    elif drawn.returns == "rows":
+        result = graph.add("Concat", by_place, np.concatenate([graph.known(n) for n in by_place], axis=1), axis=0)
     else:
         axis = graph.constant(np.array([0]))
         parts = [graph.add("Unsqueeze", [name, axis], graph.known(name)[:, None]) for name in by_place]
@@ -192,6 +194,10 @@ def test_every_step_is_in_the_loop(drawn: Drawn) -> None:
     loops = [statement for statement in body if isinstance(statement, ir.Loop)]
     assert [loop.count for loop in loops] == [drawn.steps]
     assert not any(isinstance(statement, ir.MatMul) for statement in body)
+    copies = sum(
+        isinstance(statement, ir.Copy) for statement in body
+    )  # of first states, and of two results put together
+    assert copies <= (2 if drawn.kind == "two" else 1) or drawn.returns == "middle"
 
 
 def test_steps_of_different_weights_are_left_alone() -> None:
