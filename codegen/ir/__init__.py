@@ -50,6 +50,7 @@ from kilotune.codegen.ir.program import (
     operations,
     rounds,
     used_variables,
+    with_views,
 )
 from kilotune.codegen.ir.quantised import Lookup, QuantisedElements, QuantisedProduct, QuantisedSum
 from kilotune.codegen.ir.quantised_softmax import QuantisedSoftmax
@@ -133,4 +134,5 @@ __all__ = (
     "row_major_strides",
     "used_variables",
     "whole",
+    "with_views",
 )

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, fields, replace
 
 from kilotune.codegen.ir.operators import ArgMax, Operation, Product, Sign
 from kilotune.codegen.ir.quantised import QuantisedElements
@@ -90,6 +90,13 @@ def operations(body: tuple[Statement, ...]) -> Iterator[Operation]:
             yield from operations(statement.body)
         else:
             yield statement
+
+
+def with_views(operation: Operation, change: Callable[[View], View]) -> Operation:
+    """The operation on other views: what it reads and writes, each changed."""
+    values = {item.name: getattr(operation, item.name) for item in fields(operation)}
+    changed = {name: change(value) for name, value in values.items() if isinstance(value, View)}
+    return replace(operation, **changed)  # type: ignore[arg-type]
 
 
 def executions(body: tuple[Statement, ...], times: int = 1, entered: int = 1) -> Iterator[tuple[Operation, int]]:

@@ -14,7 +14,8 @@ from kilotune.codegen.arrays import Array
 from kilotune.codegen.trained.builder import FOLDED_NAME
 from kilotune.codegen.trained.model import TrainedGraph, TrainedNode
 from kilotune.codegen.trained.ranks import rank_of
-from kilotune.codegen.trained.recurrent_folding import GATES, scaled_sequence
+from kilotune.codegen.trained.recurrent import GATES
+from kilotune.codegen.trained.recurrent_folding import scaled_sequence
 
 VIEWS = frozenset(("Reshape", "Flatten", "Squeeze", "Unsqueeze", "Transpose", "Identity"))
 """What one factor for all elements may be moved across."""

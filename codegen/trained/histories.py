@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import fields, replace
+from dataclasses import replace
 
 import numpy as np
 
-from kilotune.codegen.ir import Affine, Loop, Operation, Periodic, Program, Statement, View, operations
+from kilotune.codegen.ir import Affine, Loop, Operation, Periodic, Program, Statement, View, operations, with_views
 from kilotune.codegen.straight_line import elements_of
 from kilotune.codegen.trained.builder import History
 
@@ -50,9 +50,7 @@ def _in_statement(statement: Statement, history: History) -> Statement:
             if isinstance(inner, Loop | Periodic) or inner.out.variable != history.states
         ]
         return replace(statement, body=tuple(kept))
-    values = {field.name: getattr(statement, field.name) for field in fields(statement)}
-    moved = {name: _moved(value, history) for name, value in values.items() if isinstance(value, View)}
-    return replace(statement, **moved)  # type: ignore[arg-type]
+    return with_views(statement, lambda view: _moved(view, history))
 
 
 def _moved(view: View, history: History) -> View:

@@ -11,8 +11,7 @@ from kilotune.codegen.array_files import RealArray
 from kilotune.codegen.arrays import Array
 from kilotune.codegen.trained.builder import FOLDED_NAME
 from kilotune.codegen.trained.model import TrainedNode
-
-GATES = frozenset(("GRU", "LSTM", "RNN"))
+from kilotune.codegen.trained.recurrent import GATES
 
 
 def scaled_sequence(
@@ -39,10 +38,8 @@ def scaled_sequence(
         return None
     moved = np.array(bias, dtype=np.float64)
     moved[:, : weights.shape[1]] += weights @ by_feature[1]
-    names = [
-        f"{name.partition(FOLDED_NAME)[0]}{FOLDED_NAME}{node.output or node.outputs[-1]}"
-        for name in (node.inputs[1], named or "bias")
-    ]
+    written = next(name for name in node.outputs if name)
+    names = [f"{name.partition(FOLDED_NAME)[0]}{FOLDED_NAME}{written}" for name in (node.inputs[1], named or "bias")]
     reads = (node.inputs[0], names[0], node.inputs[2], names[1], *node.inputs[4:])
     return replace(node, inputs=reads), {names[0]: weights * by_feature[0], names[1]: moved}
 

@@ -4,9 +4,21 @@ copies."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import fields, replace
+from dataclasses import replace
 
-from kilotune.codegen.ir import Copy, Loop, Operation, Periodic, Program, Role, Statement, View, operations, whole
+from kilotune.codegen.ir import (
+    Copy,
+    Loop,
+    Operation,
+    Periodic,
+    Program,
+    Role,
+    Statement,
+    View,
+    operations,
+    whole,
+    with_views,
+)
 from kilotune.codegen.language.views import reshaped
 
 
@@ -85,7 +97,4 @@ def _renamed(statement: Statement, name: str, new: str) -> Statement:
         return replace(statement, body=tuple(_renamed(inner, name, new) for inner in statement.body))
     if isinstance(statement, Periodic):
         raise TypeError("states are put in place before a program takes its input frame by frame")
-    values = {field.name: getattr(statement, field.name) for field in fields(statement)}
-    moved = {key: replace(value, variable=new) for key, value in values.items()
-             if isinstance(value, View) and value.variable == name}  # fmt: skip
-    return replace(statement, **moved)  # type: ignore[arg-type]
+    return with_views(statement, lambda view: replace(view, variable=new) if view.variable == name else view)

@@ -104,9 +104,9 @@ class _StepsOfValues:
             level = max((levels.get(name, -1) for name in node.inputs), default=-1)
             for name in node.outputs:
                 levels.setdefault(name, level)
-        first, last = _put_off(graph, levels, step_of_place)
+        steps, readers = _put_off(graph, levels, step_of_place)
         makers = {name: node for node in graph.nodes for name in node.outputs if name}
-        return cls(graph, makers, first, last, step_of_place)
+        return cls(graph, makers, steps, readers, step_of_place)
 
     def level(self, name: str) -> int:
         """The last step that a value hangs on."""

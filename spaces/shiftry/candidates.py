@@ -228,10 +228,12 @@ class ShiftryCandidates:
         return Offered(self.options.narrow, variable in self._roundings, rows, codebook, self.options.offsets, wide)
 
     def _formats(self, variable: ir.Variable, offered: Offered) -> Sequence[Format]:
-        """A state that reaches almost a power of two has room beyond it, since rounding takes it there."""
         magnitude = self.profile.magnitude(variable.name)
-        headroom = variable.name in self.lowering.pinned and nearly_fills(magnitude)
-        return offered_formats(variable.role, magnitude, offered, headroom=headroom)
+        return offered_formats(variable.role, magnitude, offered, headroom=self.has_room(variable))
+
+    def has_room(self, variable: ir.Variable) -> bool:
+        """Whether a variable is a state that nearly reaches a power of two: it has room beyond it, since rounding takes it there."""
+        return variable.name in self.lowering.pinned and nearly_fills(self.profile.magnitude(variable.name))
 
     def papers_formats(self, variable: str) -> list[Option]:
         """The options of a variable that the paper has."""

@@ -31,6 +31,9 @@ TOLD_APART = 2
 TABLES_AS_STORED = 4
 """Added for programs with exponentials, since flash counts their tables as they are stored: without the ends that are one number."""
 
+STATES_WITH_ROOM = 8
+"""Added for programs with a state that nearly reaches a power of two, which has room beyond it."""
+
 
 class ShiftrySpace(ShiftryCandidates):
     """The bitwidth and the scale of every variable: flat decisions, the best guess of each first."""
@@ -62,6 +65,7 @@ class ShiftrySpace(ShiftryCandidates):
         semantics = NARROW_SEMANTICS if self.options.narrow or self.options.codebook else SEMANTICS
         semantics += TOLD_APART if self._tells_apart else 0
         semantics += TABLES_AS_STORED if self.profile.exponents else 0
+        semantics += STATES_WITH_ROOM if any(map(self.has_room, self.task.program.variables)) else 0
         return fingerprint(self.name, semantics, self.task.fingerprint, self.options)
 
     @property

@@ -52,3 +52,23 @@ def test_factors_of_steps_stay_before_the_loop(tmp_path: Path) -> None:
     made = converted(path)
     np.testing.assert_allclose(float_results(made, case.features), reference(path, case.features), rtol=1e-5, atol=1e-5)
     assert any(isinstance(statement, ir.Multiply) for statement in made.program.body)
+
+
+def test_two_operators_without_biases_keep_their_own(tmp_path: Path) -> None:
+    """Both write only their last states, of which the operators' last outputs are none, and get biases from their scalers' offsets."""
+    nodes, constants = list[tuple[str, list[str], list[str], dict[str, object]]](), dict[str, np.ndarray]()
+    for k in "ab":
+        constants |= {
+            f"m{k}": draw(FEATURES) + (k == "b"),
+            f"w{k}": draw(1, 4 * UNITS, FEATURES),
+            f"r{k}": draw(1, 4 * UNITS, UNITS),
+        }
+        nodes += [
+            ("Sub", ["x", f"m{k}"], [f"s{k}"], {}),
+            ("LSTM", [f"s{k}", f"w{k}", f"r{k}"], ["", f"h{k}", ""], {"hidden_size": UNITS}),
+        ]
+    case = Case("two", (STEPS, 1, FEATURES), [*nodes, ("Add", ["ha", "hb"], ["y"], {})], constants)
+    path = case.write(tmp_path)
+    np.testing.assert_allclose(
+        float_results(converted(path), case.features), reference(path, case.features), rtol=1e-5, atol=1e-5
+    )
