@@ -21,7 +21,7 @@ def products_of(operation: ir.QuantisedElements) -> int:
     match operation:
         case ir.QuantisedSum():
             return 3
-        case ir.QuantisedProduct():
+        case ir.QuantisedProduct() | ir.EvenSum():
             return 1
         case _:
             return 0

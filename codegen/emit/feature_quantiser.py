@@ -64,7 +64,11 @@ def quantiser(name: str, bits: int, scale: int, scaling: FeatureScaling | Quanti
 
 
 def _on_grid(name: str, grid: QuantisationGrid) -> str:
-    """The definition: the nearest integer of a grid, halves away from zero, as `QuantisationGrid.apply`."""
+    """The definition: the nearest integer of a grid, as `QuantisationGrid.apply`."""
+    up, down = ("rest >= 0.5f", "rest <= -0.5f")
+    if grid.even:
+        odd = "(whole & 1) != 0"
+        up, down = f"rest > 0.5f || (rest == 0.5f && {odd})", f"rest < -0.5f || (rest == -0.5f && {odd})"
     return "\n".join(
         [
             "/* Feature i as the program takes it; beyond the range of its type the end of that. */",
@@ -76,8 +80,8 @@ def _on_grid(name: str, grid: QuantisationGrid) -> str:
             "    if (scaled <= -512.0f) return INT8_MIN;",
             "    int16_t whole = (int16_t)scaled;",
             "    const float rest = scaled - (float)whole;",
-            "    if (rest >= 0.5f) whole++;",
-            "    if (rest <= -0.5f) whole--;",
+            f"    if ({up}) whole++;",
+            f"    else if ({down}) whole--;",
             f"    whole = (int16_t)(whole + ({grid.zero}));",
             "    return whole > INT8_MAX ? INT8_MAX : whole < INT8_MIN ? INT8_MIN : (int8_t)whole;",
             "}",

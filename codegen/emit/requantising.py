@@ -8,7 +8,7 @@ from typing import assert_never
 from kilotune.codegen import ir
 from kilotune.codegen.emit.operators import CExpression, Operators, constant
 from kilotune.codegen.ir.quantised import HEADROOM
-from kilotune.codegen.ir.requantisation import differs
+from kilotune.codegen.ir.requantisation import EVEN_BITS, differs
 
 TableOf = Callable[[int, tuple[int, ...]], str]
 """The C name of an array in flash of integers of so many bits."""
@@ -26,9 +26,7 @@ def completed(
         case ir.Requantisation(biases=biases, factors=factors, zero=zero):
             value = f"(int32_t){total.text}"  # or int, of 16 bits on AVR, is what the bias is added in
             value += f" + {_entry(table, 32, biases, channel)}" if any(biases) else ""
-            mantissas = tuple(factor.mantissa for factor in factors)
-            shifts = tuple(factor.shift for factor in factors)
-            scaled = _scaled(operators, value, (table, mantissas, shifts, channel), most)
+            scaled = _scaled(operators, value, (table, factors, channel), most)
             return _held(operators, _moved(scaled, zero), completion.least, completion.most)
         case ir.Averaging(count=count):
             name = operators.require("kt_average", _AVERAGE)
@@ -47,21 +45,30 @@ def quantised_element(
         case ir.QuantisedProduct(zeros=zeros, factor=factor, zero=zero):
             first, second = (_less(value, at) for value, at in zip(values, zeros, strict=True))
             product = f"(int32_t){first} * {second}"
-            scaled = _scaled(operators, product, (table, (factor.mantissa,), (factor.shift,), "0"), 1 << 16)
+            scaled = _scaled(operators, product, (table, (factor,), "0"), 1 << 16)
             return _held(operators, _moved(scaled, zero), operation.least, operation.most)
         case ir.QuantisedSum(zeros=zeros, factors=factors, factor=factor, zero=zero):
             parts = [
                 _scaled(
                     operators,
                     f"(int32_t){_less(value, at)} * {1 << HEADROOM}",
-                    (table, (one.mantissa,), (one.shift,), "0"),
+                    (table, (one,), "0"),
                     1 << (HEADROOM + 8),
                 )
                 for value, at, one in zip(values, zeros, factors, strict=True)
             ]
             total = f" {'-' if operation.minus else '+'} ".join(parts)
-            scaled = _scaled(operators, total, (table, (factor.mantissa,), (factor.shift,), "0"), 1 << (HEADROOM + 9))
+            scaled = _scaled(operators, total, (table, (factor,), "0"), 1 << (HEADROOM + 9))
             return _held(operators, _moved(scaled, zero), operation.least, operation.most)
+        case ir.EvenSum(zeros=zeros, weights=weights, shift=shift, zero=zero):
+            bits = 32 if operation.magnitude < 1 << 31 else 64
+            first, second = (
+                f"(int{bits}_t){_less(value, at)} * {weight}"
+                for value, at, weight in zip(values, zeros, weights, strict=True)
+            )
+            name = operators.require(f"kt_even_quotient{bits}", _EVEN_QUOTIENT.format(bits=bits))
+            total = f"{name}({first} + {second}, {shift})"
+            return _held(operators, _moved(total, zero), operation.least, operation.most)
         case _:
             raise TypeError(f"{type(operation).__name__} has no C")
 
@@ -82,15 +89,21 @@ def _entry(table: TableOf, bits: int, entries: tuple[int, ...], channel: str) ->
     return f"KT_LOAD{bits}(&{table(bits, entries)}[{channel}])"
 
 
-def _scaled(
-    operators: Operators, value: str, factor: tuple[TableOf, tuple[int, ...], tuple[int, ...], str], most: int
-) -> str:
-    """The expression of an integer of 32 bits times a factor (table, mantissas, shifts, channel); `most`: its magnitude at most."""
-    table, mantissas, shifts, channel = factor
+def _scaled(operators: Operators, value: str, factor: tuple[TableOf, tuple[ir.Multiplier, ...], str], most: int) -> str:
+    """The expression of an integer of 32 bits times a factor (table, those of all channels, channel); `most`: its magnitude at most."""
+    table, factors, channel = factor
+    shifts = tuple(one.shift for one in factors)
     up = max(*shifts, 0)
     if most << up >= 1 << 31:
         raise ValueError(f"a sum of magnitude {most} times 2**{up} does not fit 32 bits")
-    mantissa = _entry(table, 32, mantissas, channel)
+    mantissa = _entry(table, 32, tuple(one.mantissa for one in factors), channel)
+    if isinstance(factors[0], ir.EvenMultiplier):
+        if most >= SAFE:
+            raise ValueError(f"a sum of magnitude {most} has no room to be rounded in 32 bits")
+        if most >= 1 << EVEN_BITS:
+            value = f"{operators.require(*SHORTENED)}({value})"
+        shift = _entry(table, 8, tuple(-one for one in shifts), channel)
+        return f"{operators.require(*SCALED_EVEN)}({value}, {mantissa}, (uint8_t){shift})"
     if up:
         lefts = _entry(table, 8, tuple(max(shift, 0) for shift in shifts), channel)
         value = f"(int32_t)((uint32_t)({value}) << {lefts})"
@@ -176,6 +189,65 @@ KT_NOINLINE int32_t kt_scaled_wide(int32_t v, int32_t m, uint8_t n)
 }}""",
 )
 """Name and definition of the function for any v."""
+
+SHORTENED = (
+    "kt_shortened",
+    """\
+/* v as a float has it: the upper 24 bits of its magnitude, to the nearest, halves to the even number */
+KT_NOINLINE int32_t kt_shortened(int32_t v)
+{
+    const uint32_t a = v < 0 ? 0u - (uint32_t)v : (uint32_t)v;
+    uint8_t n = 0;
+    while (a >> n >> 24 != 0) n++;
+    const uint32_t r = n == 0 ? a : ((a + (UINT32_C(1) << (n - 1)) - 1 + (a >> n & 1)) >> n) << n;
+    return v < 0 ? (int32_t)(0u - r) : (int32_t)r;
+}""",
+)
+"""Name and definition of the function for magnitudes of v of 24 bits and more."""
+
+SCALED_EVEN = (
+    "kt_scaled_even",
+    """\
+/* v * m / 2**n for magnitudes of v of at most 24 bits, or of as many before zeros, and m of 24 bits: the product to 24 bits, then to a
+ * whole number, each to the nearest, halves to the even number, as floats do it */
+KT_NOINLINE int32_t kt_scaled_even(int32_t v, int32_t m, uint8_t n)
+{
+    const uint32_t a = v < 0 ? 0u - (uint32_t)v : (uint32_t)v;
+    uint16_t a1 = (uint16_t)(a >> 16), a0 = (uint16_t)a, m1 = (uint16_t)((uint32_t)m >> 16), m0 = (uint16_t)m;
+#if defined(__AVR__)
+    __asm__("" : "+r"(a1), "+r"(a0), "+r"(m1), "+r"(m0)); /* or avr-gcc takes products of 32 bits */
+#endif
+    const uint32_t middle = (uint32_t)a1 * m0 + (uint32_t)a0 * m1, least = (uint32_t)a0 * m0;
+    uint32_t r = least + (middle << 16), high = (uint32_t)a1 * m1 + (middle >> 16) + (r < least);
+    int16_t down = n;
+    uint8_t lost = 0, k = 0;
+    while (high != 0) {
+        lost |= (uint8_t)r;
+        r = r >> 8 | high << 24;
+        high >>= 8;
+        down = (int16_t)(down - 8);
+    }
+    while (r >> 24 >> k != 0) k++;
+    if (k != 0) {
+        const uint32_t half = UINT32_C(1) << (k - 1), below = r & (2 * half - 1);
+        r >>= k;
+        if (below > half || (below == half && (lost != 0 || (r & 1) != 0))) r++;
+        down = (int16_t)(down - k);
+    }
+    if (down > 24) return 0;
+    if (down > 0) r = (r + (UINT32_C(1) << (down - 1)) - 1 + (r >> down & 1)) >> down;
+    else r <<= -down;
+    return v < 0 ? (int32_t)(0u - r) : (int32_t)r;
+}""",
+)
+"""Name and definition of the function."""
+
+_EVEN_QUOTIENT = """\
+/* v / 2**n for n > 0, to the nearest, halves to the even number */
+KT_INLINE int32_t kt_even_quotient{bits}(int{bits}_t v, uint8_t n)
+{{
+    return (int32_t)((v + ((int{bits}_t)1 << (n - 1)) - 1 + (v >> n & 1)) >> n);
+}}"""
 
 _AVERAGE = """\
 /* v / n to the nearest, halves away from zero */

@@ -52,9 +52,16 @@ from kilotune.codegen.ir.program import (
     used_variables,
     with_views,
 )
-from kilotune.codegen.ir.quantised import Lookup, QuantisedElements, QuantisedProduct, QuantisedSum
+from kilotune.codegen.ir.quantised import EvenSum, Lookup, QuantisedElements, QuantisedProduct, QuantisedSum
 from kilotune.codegen.ir.quantised_softmax import QuantisedSoftmax
-from kilotune.codegen.ir.requantisation import Averaging, Completion, FixedMultiplier, Requantisation
+from kilotune.codegen.ir.requantisation import (
+    Averaging,
+    Completion,
+    EvenMultiplier,
+    FixedMultiplier,
+    Multiplier,
+    Requantisation,
+)
 from kilotune.codegen.ir.table_functions import Exp, Sigmoid, TableFunction, Tanh
 from kilotune.codegen.ir.views import (
     Affine,
@@ -82,6 +89,8 @@ __all__ = (
     "Conv2D",
     "Copy",
     "Elementwise",
+    "EvenMultiplier",
+    "EvenSum",
     "Exp",
     "Fill",
     "FixedMultiplier",
@@ -92,6 +101,7 @@ __all__ = (
     "Loop",
     "MatMul",
     "MaxPool",
+    "Multiplier",
     "Multiply",
     "Negate",
     "NormaliseL2",

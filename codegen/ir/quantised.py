@@ -8,7 +8,7 @@ import numpy as np
 
 from kilotune.codegen.arrays import FloatArray, IntArray
 from kilotune.codegen.ir.operation import OperationBase, Order
-from kilotune.codegen.ir.requantisation import FixedMultiplier
+from kilotune.codegen.ir.requantisation import FixedMultiplier, Multiplier
 from kilotune.codegen.ir.views import Operand, View
 from kilotune.codegen.quantisation_grid import LEAST, MOST
 
@@ -73,6 +73,46 @@ class QuantisedSum(QuantisedElements):
 
 
 @dataclass(frozen=True)
+class EvenSum(QuantisedElements):
+    """Weighted sum of operands with zero points of their own: each less its zero point is multiplied by its whole number of `weights`, the
+    sum is divided by 2**`shift`, to the nearest, halves to the even number, `zero` is added, and the result is held between `least` and
+    `most`. An operand of size 1 is broadcast; `shift` > 0."""
+
+    a: Operand
+    b: Operand
+    zeros: tuple[int, int]
+    weights: tuple[int, int]
+    shift: int
+    zero: int
+    least: int = LEAST
+    most: int = MOST
+
+    content_kind = "even sum"
+
+    @property
+    def work(self) -> tuple[int, int]:
+        return 3, 2
+
+    @property
+    def magnitude(self) -> int:
+        """No sum is as large as this before it is divided; what rounding adds is counted."""
+        return (MOST - LEAST + 1) * sum(map(abs, self.weights)) + (1 << self.shift)
+
+    def integer(self, *values: IntArray) -> IntArray:
+        total = (values[0] - self.zeros[0]) * self.weights[0] + (values[1] - self.zeros[1]) * self.weights[1]
+        return np.clip(even_quotient(total, self.shift) + self.zero, self.least, self.most)
+
+    def real(self, *values: FloatArray) -> FloatArray:
+        total = (values[0] - self.zeros[0]) * self.weights[0] + (values[1] - self.zeros[1]) * self.weights[1]
+        return np.clip(total * 2.0**-self.shift + self.zero, self.least, self.most)
+
+
+def even_quotient(values: IntArray, shift: int) -> IntArray:
+    """Integers over 2**shift, to the nearest, halves to the even number; shift > 0."""
+    return np.asarray((values + (1 << (shift - 1)) - 1 + ((values >> shift) & 1)) >> shift)
+
+
+@dataclass(frozen=True)
 class QuantisedProduct(QuantisedElements):
     """`a * b` of operands with zero points of their own: the product of both less these is multiplied by `factor`, `zero` is added, and
     the result is held between `least` and `most`. An operand of size 1 is broadcast."""
@@ -80,7 +120,7 @@ class QuantisedProduct(QuantisedElements):
     a: Operand
     b: Operand
     zeros: tuple[int, int]
-    factor: FixedMultiplier
+    factor: Multiplier
     zero: int
     least: int = LEAST
     most: int = MOST

@@ -1,9 +1,10 @@
-"""Integers of 8 bits whose scales are no powers of two, as TensorFlow Lite's quantised models have them.
+"""Integers of 8 bits whose scales are no powers of two, as quantised models of TensorFlow Lite and ONNX have them.
 
 A real number is `(integer - zero) * step`, on one grid (`codegen.quantisation_grid`) for each tensor, and of weights for each output
-channel. What has to be multiplied by a ratio of scales is multiplied by a `FixedMultiplier`, and every rounding is part of the
-definition: two programs of the same file have the same integers. Source: Jacob et al., Quantization and Training of Neural Networks for
-Efficient Integer-Arithmetic-Only Inference (CVPR 2018), Section 2, with the roundings of TensorFlow Lite's reference kernels.
+channel. What has to be multiplied by a ratio of scales is multiplied by a `FixedMultiplier` or an `EvenMultiplier`, and every rounding is
+part of the definition: two programs of the same file have the same integers. Sources: Jacob et al., Quantization and Training of Neural
+Networks for Efficient Integer-Arithmetic-Only Inference (CVPR 2018), Section 2, with the roundings of TensorFlow Lite's reference
+kernels; and ONNX's QuantizeLinear and QLinearConv, with the floats of 32 bits of ONNX Runtime.
 """
 
 from __future__ import annotations
@@ -52,6 +53,38 @@ def fixed_multiplier(factor: float, most: int = 30) -> FixedMultiplier:
     return FixedMultiplier(0, 0) if shift < -31 else FixedMultiplier(mantissa, shift)
 
 
+EVEN_BITS = 24
+"""Bits of the mantissa of a float of 32 bits."""
+
+
+@dataclass(frozen=True)
+class EvenMultiplier:
+    """A factor above 0 that is a float of 32 bits, as `mantissa * 2**shift` with a mantissa of EVEN_BITS bits and `shift` at most 0."""
+
+    mantissa: int
+    shift: int
+
+    @property
+    def real(self) -> float:
+        """The factor."""
+        return math.ldexp(self.mantissa, self.shift)
+
+    def integer(self, values: IntArray) -> IntArray:
+        """Integers of 32 bits times the factor: both as floats of 32 bits, whose product is one too, then to the nearest, halves to the
+        even number."""
+        return np.asarray(np.rint(values.astype(np.float32) * np.float32(self.real)).astype(np.int64))
+
+
+def even_multiplier(factor: np.float32) -> EvenMultiplier:
+    """Exactly that factor. ValueError for one that is not above 0, is not finite, or is 2**24 or more."""
+    fraction, exponent = math.frexp(float(factor))
+    if not (0 < factor < 2.0**EVEN_BITS):
+        raise ValueError(f"expected a ratio of scales above 0 and below 2**{EVEN_BITS}, found {float(factor)!r}")
+    return EvenMultiplier(int(math.ldexp(fraction, EVEN_BITS)), exponent - EVEN_BITS)
+
+
+Multiplier = FixedMultiplier | EvenMultiplier
+
 ConstantTable = tuple[int, tuple[int, ...]]
 """Width in bits, and integers."""
 
@@ -64,10 +97,10 @@ def differs(entries: Sequence[int]) -> bool:
 @dataclass(frozen=True)
 class Requantisation:
     """What a sum of products becomes: its channel's bias is added, the whole is multiplied by the channel's factor, `zero` is added, and
-    what lies beyond `least` and `most` becomes these. One bias and one factor for each output channel."""
+    what lies beyond `least` and `most` becomes these. One bias and one factor for each output channel, all factors of one kind."""
 
     biases: tuple[int, ...]
-    factors: tuple[FixedMultiplier, ...]
+    factors: tuple[Multiplier, ...]
     zero: int
     least: int = LEAST
     most: int = MOST

@@ -19,9 +19,14 @@ SAME_SHAPE = frozenset(("BatchNormalization", "Cast", "Clip", "Identity", "Relu"
 """Results of the shape of the first operand."""
 
 
-def with_constants(graph: TrainedGraph) -> TrainedGraph:
-    """The graph with the results of operators that only move or count constants, and the shape of its input, among its constants."""
-    return _with_results(graph, _folded)
+def with_constants(graph: TrainedGraph, besides: frozenset[str] = frozenset()) -> TrainedGraph:
+    """The graph with the results of operators that only move or count constants, and the shape of its input, among its constants. Operators
+    of the kinds `besides` stay."""
+
+    def execute(node: TrainedNode, operands: Sequence[Array]) -> Sequence[Array]:
+        return () if node.kind in besides else _folded(node, operands)
+
+    return _with_results(graph, execute)
 
 
 def with_executed_constants(graph: TrainedGraph) -> TrainedGraph:

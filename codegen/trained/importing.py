@@ -30,6 +30,7 @@ from kilotune.codegen.trained.model import TrainedGraph
 from kilotune.codegen.trained.normalising import check_quantised_range
 from kilotune.codegen.trained.onnx_models import read_onnx
 from kilotune.codegen.trained.polynomials import with_rows_of_terms
+from kilotune.codegen.trained.qlinear import with_real_operators
 from kilotune.codegen.trained.quantised_ends import with_ends
 from kilotune.codegen.trained.rolling import rolled
 from kilotune.codegen.trained.samples import SamplePart, Samples, read_samples
@@ -118,7 +119,7 @@ def read_trained(path: Path) -> TrainedGraph:
     """The model of an ONNX or TensorFlow Lite file."""
     if kind_of_file(path) is FileKind.TFLITE or path.suffix == ".tflite":
         return rolled(read_tflite(path))
-    graph = without_classical(with_constants(read_onnx(path)))
+    graph = without_classical(with_constants(with_real_operators(read_onnx(path))))
     graph = with_columns_in_weights(with_joined_parts(with_rows_of_terms(with_named_shares(graph))))
     return with_executed_constants(rolled(graph))
 

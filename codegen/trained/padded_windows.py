@@ -1,4 +1,5 @@
-"""A border of zeros that only convolutions read is their padding: no larger image is written for it."""
+"""A border of what convolutions count as padding, which is zero or the zero point of a kept quantisation, and which they alone read, is
+their padding: no larger image is written for it."""
 
 from __future__ import annotations
 
@@ -10,14 +11,10 @@ from kilotune.codegen.language.views import permuted, reshaped
 
 
 def with_padding_in_windows(program: Program) -> Program:
-    """The program without variables that are filled with zeros, hold an image inside, and are read by convolutions alone."""
+    """The program without variables that are filled with one number, hold an image inside, and are read by convolutions alone, which pad
+    with that number."""
     for fill, copy in zip(program.body, program.body[1:], strict=False):
-        if (
-            isinstance(fill, Fill)
-            and isinstance(copy, Copy)
-            and fill.value == 0
-            and fill.out.variable == copy.out.variable
-        ):
+        if isinstance(fill, Fill) and isinstance(copy, Copy) and fill.out.variable == copy.out.variable:
             program = _without_border(program, fill, copy) or program
     return program
 
@@ -34,7 +31,7 @@ class _BorderedAxis:
 
     @property
     def after(self) -> int:
-        """Zeros behind the image."""
+        """Places behind the image."""
         return self.extent - self.before - self.inner
 
 
@@ -54,7 +51,9 @@ def _without_border(program: Program, fill: Fill, copy: Copy) -> Program | None:
     changed: dict[int, Statement] = {}
     for reader in readers:
         moved = (
-            _padded(reader, copy.a, axes, whole(variable)) if isinstance(reader, Conv2D) and reader in others else None
+            _padded(reader, copy.a, axes, whole(variable), fill.value)
+            if isinstance(reader, Conv2D) and reader in others
+            else None
         )
         if moved is None:
             return None
@@ -83,10 +82,12 @@ def _axes(shape: Sequence[int], copy: Copy) -> list[_BorderedAxis] | None:
     return axes if all(extent == 1 for extent in left_out) and not rest else None
 
 
-def _padded(reader: Conv2D, image: View, axes: Sequence[_BorderedAxis], bordered: View) -> Conv2D | None:
-    """The convolution on the image itself; None where its window does not move along the border's axes, or might lie in the border
-    alone."""
+def _padded(reader: Conv2D, image: View, axes: Sequence[_BorderedAxis], bordered: View, level: float) -> Conv2D | None:
+    """The convolution on the image itself; None where its padding counts as another number than the border's `level`, or where its window
+    does not move along the border's axes, or might lie in the border alone."""
     given = reader.a
+    if reader.outside != level:
+        return None
     if given.variable != bordered.variable or given.offset != bordered.offset or reader.b.variable == bordered.variable:
         return None
     by_step = {(axis.step, axis.extent): axis for axis in axes}

@@ -94,7 +94,7 @@ def times_matrix(builder: Builder, tensor: Tensor, matrix: RealArray, node: Trai
     rows = math.prod(tensor.shape[:-1])
     name, shape = node.inputs[1], (*tensor.shape[:-1], outputs)
     if rows == 1:
-        view, places = _in_memory_order(tensor.view)
+        view, places = in_memory_order(tensor.view)
         column = reshaped(view, (inputs, 1))
         if column is None:
             column, places = reshaped(builder.view(tensor), (inputs, 1)), np.arange(inputs)
@@ -116,7 +116,7 @@ def times_matrix(builder: Builder, tensor: Tensor, matrix: RealArray, node: Trai
     return result
 
 
-def _in_memory_order(view: View) -> tuple[View, np.ndarray]:
+def in_memory_order(view: View) -> tuple[View, np.ndarray]:
     """The view with its axes as they lie in memory, and which elements of `view`, row-major, come there one after the other."""
     order = memory_order(view)
     numbers = np.arange(view.size).reshape(view.shape).transpose(order)

@@ -1,6 +1,7 @@
 """Operators of quantised files, whose integers are kept, as operations of a program (`codegen.ir.requantisation`).
 
-Images have their channels last. A converter raises ValueError "expected X, found Y"; who calls it adds file and node.
+Images have their channels last, or second where a node says so; sequences are then images of one row. A converter raises ValueError
+"expected X, found Y"; who calls it adds file and node.
 """
 
 from __future__ import annotations
@@ -20,17 +21,33 @@ from kilotune.codegen.quantisation_grid import LEAST, MOST
 from kilotune.codegen.trained.builder import Builder, inverse
 from kilotune.codegen.trained.elementwise import aligned_operands, unary
 from kilotune.codegen.trained.model import TrainedNode
+from kilotune.codegen.trained.products import as_image, channels_second, in_memory_order
 
 CONVOLUTION, MATRIX, SUM, PRODUCT = "quantised Conv", "quantised MatMul", "quantised Sum", "quantised Product"
 LARGEST, AVERAGE, PADDING, LOOKUP = "quantised MaxPool", "quantised AveragePool", "quantised Pad", "quantised Lookup"
-MEAN = "quantised Mean"
+MEAN, SUM_OF_EVEN = "quantised Mean", "quantised Sum, halves to even"
 """Kinds of nodes, which no file has under these names."""
+
+
+def _image(builder: Builder, node: TrainedNode) -> tuple[View, int]:
+    """The first operand (batch, height, width, channels), and how many axes it has in the file."""
+    view = builder.view(builder.tensor(node.inputs[0]))
+    rank = len(view.shape)
+    second = bool(node.attributes.get("channels_second"))
+    if rank not in ((3, 4) if second else (4,)):
+        raise ValueError(f"expected an image{' or a sequence' if second else ''}, found shape {list(view.shape)}")
+    return (as_image(view) if second else view), rank
+
+
+def _bind_image(builder: Builder, node: TrainedNode, image: View, rank: int) -> None:
+    """The result of the node, as the file has it."""
+    builder.bind(node.output, channels_second(image, rank) if node.attributes.get("channels_second") else image)
 
 
 def _convolution(builder: Builder, node: TrainedNode) -> None:
     """Filters (outputs, height, width, channels), or (1, height, width, outputs) for a channel each."""
-    image, weights = builder.view(builder.tensor(node.inputs[0])), builder.weights(node.inputs[1], "weights")
-    if len(image.shape) != 4 or weights.ndim != 4 or not weights.size:
+    (image, rank), weights = _image(builder, node), builder.weights(node.inputs[1], "weights")
+    if weights.ndim != 4 or not weights.size or (rank == 3 and weights.shape[1] != 1):
         raise ValueError(f"expected an image and filters for it, found {list(image.shape)} and {list(weights.shape)}")
     channels = image.shape[3]
     if node.attributes["depthwise"]:
@@ -43,7 +60,8 @@ def _convolution(builder: Builder, node: TrainedNode) -> None:
         if weights.shape[3] * groups != channels or outputs % groups:
             raise ValueError(f"expected filters for {channels} channels, found shape {list(weights.shape)}")
         filters = weights.reshape(groups, outputs // groups, *weights.shape[1:]).transpose(0, 2, 3, 4, 1)
-    window = read_window(node.attributes, weights.shape[1:3], 4, (channels, *image.shape[1:3]))
+    kernel = weights.shape[5 - rank : 3]
+    window = read_window(node.attributes, kernel, rank, (channels, image.shape[1], image.shape[2]))
     out = builder.temporary((image.shape[0], *window.output_size(*image.shape[1:3]), outputs), node.output)
     stored = builder.parameter(node.inputs[1], np.ascontiguousarray(filters))
     builder.emit(
@@ -52,7 +70,7 @@ def _convolution(builder: Builder, node: TrainedNode) -> None:
             node.attributes["completion"], node.attributes["outside"],
         )
     )  # fmt: skip
-    builder.bind(node.output, out)
+    _bind_image(builder, node, out, rank)
 
 
 def _padding(window: Window) -> tuple[int, int, int, int]:
@@ -66,12 +84,18 @@ def _matrix(builder: Builder, node: TrainedNode) -> None:
     if weights.ndim != 2 or not weights.size or math.prod(tensor.shape) % weights.shape[1]:
         raise ValueError(f"expected weights for {list(tensor.shape)}, found shape {list(weights.shape)}")
     outputs, inputs = weights.shape
-    rows = math.prod(tensor.shape) // inputs
-    features = reshaped(builder.view(tensor), (rows, inputs))
+    rows, places = math.prod(tensor.shape) // inputs, np.arange(inputs)
+    features = None
+    if rows == 1:  # weights in the order in which elements lie spare a copy
+        view, found = in_memory_order(tensor.view)
+        features = reshaped(view, (1, inputs))
+        places = places if features is None else found
+    if features is None:
+        features = reshaped(builder.view(tensor), (rows, inputs))
     if features is None:
         raise ValueError(f"expected rows that lie beside one another, found shape {list(tensor.shape)}")
     out = builder.temporary((rows, outputs), node.output)
-    stored = builder.parameter(node.inputs[1], np.ascontiguousarray(weights.T))
+    stored = builder.parameter(node.inputs[1], np.ascontiguousarray(weights[:, places].T))
     builder.emit(ir.MatMul(out, builder.location, features, stored, completion=node.attributes["completion"]))
     builder.bind(node.output, out)
 
@@ -93,56 +117,72 @@ def _elementwise(make: Callable[..., ir.QuantisedElements]) -> Callable[[Builder
     return convert
 
 
-def _window_of(builder: Builder, node: TrainedNode) -> tuple[View, Window]:
-    image, kernel = builder.view(builder.tensor(node.inputs[0])), tuple(node.attributes["kernel_shape"])
-    if len(image.shape) != 4 or image.shape[0] != 1:
-        raise ValueError(f"expected one image, found shape {list(image.shape)}")
-    return image, read_window(node.attributes, kernel, 4, (image.shape[3], *image.shape[1:3]))
+def _window_of(builder: Builder, node: TrainedNode) -> tuple[View, int, Window]:
+    (image, rank), kernel = _image(builder, node), tuple(node.attributes["kernel_shape"])
+    if image.shape[0] != 1 or len(kernel) != rank - 2:
+        raise ValueError(f"expected one image and a window for it, found {list(image.shape)} and {list(kernel)}")
+    return image, rank, read_window(node.attributes, kernel, rank, (image.shape[3], image.shape[1], image.shape[2]))
 
 
 def _largest(builder: Builder, node: TrainedNode) -> None:
-    image, window = _window_of(builder, node)
+    image, rank, window = _window_of(builder, node)
+    if window.dilation != (1, 1):
+        raise ValueError(f"expected a window without gaps, found dilations {list(window.dilation)}")
     out = builder.temporary((1, *window.output_size(*image.shape[1:3]), image.shape[3]), node.output)
     builder.emit(ir.MaxPool(out, builder.location, image, window.kernel, window.stride, _padding(window)))
     least, most = node.attributes["least"], node.attributes["most"]
     if (least, most) == (LEAST, MOST):
-        builder.bind(node.output, out)
+        _bind_image(builder, node, out, rank)
         return
     held = builder.temporary(out.shape, node.output)
     entries = tuple(int(v) for v in np.clip(np.arange(LEAST, MOST + 1), least, most))
     builder.emit(ir.Lookup(held, builder.location, out, entries))
-    builder.bind(node.output, held)
+    _bind_image(builder, node, held, rank)
 
 
 def _average(builder: Builder, node: TrainedNode) -> None:
     """Every channel as an image of its own, and one filter of ones for all of them."""
-    image, window = _window_of(builder, node)
-    counted = divisors(window, (image.shape[3], image.shape[1], image.shape[2]), None)
+    image, rank, window = _window_of(builder, node)
+    shape, within = (image.shape[3], image.shape[1], image.shape[2]), None
+    if node.attributes.get("count_include_pad", 0):
+        within = read_window({**node.attributes, "ceil_mode": 0}, window.kernel[4 - rank :], rank, shape).pads
+    counted = divisors(window, shape, within)
     if (counted != math.prod(window.kernel)).any():
         raise ValueError(
             "expected windows that lie in the image, found one over padding, of which averages leave out what is outside"
         )
     filters = builder.parameter("ones", np.ones((1, *window.kernel, 1, 1)))
     out = builder.temporary((1, *window.output_size(*image.shape[1:3]), image.shape[3]), node.output)
-    completion = ir.Averaging(math.prod(window.kernel), node.attributes["least"], node.attributes["most"])
+    completion, outside = node.attributes["completion"], node.attributes["outside"]
     channels, target = (permuted(view, (3, 1, 2, 0)) for view in (image, out))
     builder.emit(
-        ir.Conv2D(target, builder.location, channels, filters, window.stride, (0, 0, 0, 0), (1, 1), 1, completion)
+        ir.Conv2D(
+            target, builder.location, channels, filters, window.stride, _padding(window), (1, 1), 1, completion, outside
+        )
     )
-    builder.bind(node.output, out)
+    _bind_image(builder, node, out, rank)
 
 
 def _mean(builder: Builder, node: TrainedNode) -> None:
     """Every channel as an image of its own, under a filter of ones as large as it."""
-    image = builder.view(builder.tensor(node.inputs[0]))
+    image, rank = _image(builder, node)
+    spatial = tuple(range(2, rank)) if node.attributes.get("channels_second") else (1, 2)
+    axes = node.attributes["axes"]
+    if axes is not None and tuple(sorted(axis % rank for axis in axes)) != spatial:
+        raise ValueError(f"expected the mean over all places of an image, found axes {list(axes)} of {rank}")
     kernel = image.shape[1], image.shape[2]
     filters = builder.parameter("ones", np.ones((1, *kernel, 1, 1)))
     out = builder.temporary((1, 1, 1, image.shape[3]), node.output)
     channels, target = (permuted(view, (3, 1, 2, 0)) for view in (image, out))
-    builder.emit(ir.Conv2D(target, builder.location, channels, filters, completion=node.attributes["completion"]))
-    result = reshaped(out, node.attributes["shape"])
+    completion = node.attributes["completion_of"](math.prod(kernel))
+    builder.emit(ir.Conv2D(target, builder.location, channels, filters, completion=completion))
+    ones = [1] * (rank - 2)
+    shape = [1, image.shape[3]]
+    if node.attributes["keepdims"]:
+        shape = [1, image.shape[3], *ones] if spatial[0] == 2 else [1, *ones, image.shape[3]]
+    result = reshaped(out, tuple(shape))
     if result is None or image.shape[0] != 1:
-        raise ValueError(f"expected one image and the mean of each channel, found {node.attributes['shape']}")
+        raise ValueError(f"expected one image and the mean of each channel, found a batch of {image.shape[0]}")
     builder.bind(node.output, result)
 
 
@@ -169,6 +209,7 @@ QUANTISED_CONVERTERS: Mapping[str, Callable[[Builder, TrainedNode], None]] = Map
         CONVOLUTION: _convolution,
         MATRIX: _matrix,
         SUM: _elementwise(ir.QuantisedSum),
+        SUM_OF_EVEN: _elementwise(ir.EvenSum),
         PRODUCT: _elementwise(ir.QuantisedProduct),
         LARGEST: _largest,
         AVERAGE: _average,

@@ -1,19 +1,30 @@
-"""From a quantised TensorFlow Lite file, whose integers are kept, and samples to a model bundle."""
+"""From a quantised TensorFlow Lite or ONNX file, whose integers are kept, and samples to a model bundle."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
+
+from kilotune.codegen.array_files import RealArray
 from kilotune.codegen.bundle import Bundle
 from kilotune.codegen.class_names import told_names
 from kilotune.codegen.dataset import Dataset
 from kilotune.codegen.diagnostics import InputError
 from kilotune.codegen.file_kinds import FileKind, kind_of_file
 from kilotune.codegen.ir import is_quantised
-from kilotune.codegen.quantisation_grid import QuantisationGrid
+from kilotune.codegen.quantisation_grid import LEAST, MOST, QuantisationGrid
+from kilotune.codegen.trained.classical import without_classical
+from kilotune.codegen.trained.constant_nodes import with_constants
 from kilotune.codegen.trained.conversion import convert
-from kilotune.codegen.trained.endings import Returns
+from kilotune.codegen.trained.endings import RENAMING, ROUNDING, Returns
 from kilotune.codegen.trained.importing import labelled, returned
+from kilotune.codegen.trained.model import TrainedGraph, TrainedNode
+from kilotune.codegen.trained.onnx_models import read_onnx
+from kilotune.codegen.trained.onnx_quantised import with_kept_integers
+from kilotune.codegen.trained.qlinear import with_real_operators
+from kilotune.codegen.trained.quantised import LOOKUP
 from kilotune.codegen.trained.samples import SamplePart, read_samples
 from kilotune.codegen.trained.tflite_models import read_tflite
 
@@ -22,18 +33,12 @@ def import_quantised_bundle(path: Path, data: Path, label: str | None = None, re
     """A quantised model with the samples of `data`, as `import_bundle` without this; features become the integers that the file
     takes, and real targets the integers that it returns.
 
-    InputError, one sentence, for whatever cannot be used: a file that is not TensorFlow Lite's, or whose operators are not those of
-    integers of 8 bits.
+    InputError, one sentence, for whatever cannot be used: a file whose operators are not those of integers of 8 bits.
     """
-    if kind_of_file(path) is not FileKind.TFLITE and path.suffix != ".tflite":
-        expected = (
-            "a TensorFlow Lite file for --keep-quantisation (others round as floats do, differently from tool to tool)"
-        )
-        raise InputError(str(path), expected=expected, found="another file")
-    model = read_tflite(path, keep_quantisation=True)
+    model = read_kept(path)
     samples = read_samples(data, model.input_shape, label)
-    wanted = returns or returned(model, samples.train.targets, data)
-    converted = convert(model, path.stem, wanted)
+    wanted = returns or _returned(model, samples.train.targets, data)
+    converted = convert(with_answer(model) if wanted is Returns.CLASS else model, path.stem, wanted)
     given, made = model.input_grid, model.output_grid
     if given is None or not is_quantised(converted.program):
         expected = "a quantised model for --keep-quantisation, with an input of 8 bits or one that is quantised first"
@@ -49,6 +54,43 @@ def import_quantised_bundle(path: Path, data: Path, label: str | None = None, re
     return Bundle(
         path.stem, converted.program, converted.parameters, train, test, converted.class_count, given, names, grid
     )  # fmt: skip
+
+
+def read_kept(path: Path) -> TrainedGraph:
+    """The model of a TensorFlow Lite or ONNX file on its own integers. InputError, one sentence, for a file that is none."""
+    if kind_of_file(path) is FileKind.TFLITE or path.suffix == ".tflite":
+        return read_tflite(path, keep_quantisation=True)
+    graph = with_real_operators(with_constants(read_onnx(path), besides=ROUNDING))
+    return with_kept_integers(without_classical(graph))
+
+
+def _returned(model: TrainedGraph, targets: RealArray | None, data: Path) -> Returns:
+    """As `returned`: a file's one probability, with labels of no and yes, tells these apart."""
+    wanted = returned(model, targets, data)
+    answers = targets is not None and bool(np.isin(targets, (0, 1)).all())
+    return Returns.CLASS if answers and _ends_in_probability(model) else wanted
+
+
+def with_answer(model: TrainedGraph) -> TrainedGraph:
+    """The model with 1 for yes and 0 for no, where it returns one integer: yes is more than a half where that is a probability, behind a
+    Sigmoid, and more than 0 where it is another score."""
+    grid = model.output_grid
+    if grid is None or convert(model, "", Returns.VALUE).program.result.size != 1:
+        return model
+    least = 0.5 if _ends_in_probability(model) else 0.0
+    entries = tuple(int(real > least) for real in grid.reals(np.arange(LEAST, MOST + 1)))
+    name = f"{model.outputs[0]}/answer"
+    node = TrainedNode(LOOKUP, (model.outputs[0],), (name,), f"output {model.outputs[0]!r}", {"entries": entries})
+    return replace(model, nodes=(*model.nodes, node), outputs=(name,))
+
+
+def _ends_in_probability(model: TrainedGraph) -> bool:
+    """Whether what the model returns first comes from a Sigmoid."""
+    makers = {name: node for node in model.nodes for name in node.outputs}
+    node = makers.get(model.outputs[0])
+    while node is not None and node.kind in RENAMING and node.inputs[0] in makers:
+        node = makers[node.inputs[0]]
+    return node is not None and node.attributes.get("function") == "Sigmoid"
 
 
 def _integers(part: SamplePart, given: QuantisationGrid, made: QuantisationGrid | None) -> SamplePart:

@@ -6,6 +6,7 @@ Lite Micro prepare their multipliers.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
@@ -169,16 +170,19 @@ def _pool(translation: Translation, operator: TfliteOperator) -> None:
     if given != made:
         raise ValueError("expected a pool whose result has the scale of its operand, found another one")
     least, most = _ends(translation, operator)
+    kernel = [option(operator, "FilterHeight", 0), option(operator, "FilterWidth", 0)]
+    largest = operator.kind == "MAX_POOL_2D"
+    averaging = {"completion": ir.Averaging(math.prod(kernel), least, most), "outside": given.zero}
+    held: dict[str, object] = {"least": least, "most": most} if largest else averaging
     translation.add(
         operator,
-        LARGEST if operator.kind == "MAX_POOL_2D" else AVERAGE,
+        LARGEST if largest else AVERAGE,
         [translation.name(operator.reads[0])],
         translation.name(operator.writes[0]),
         auto_pad="SAME_UPPER" if option(operator, "Padding", 0) == 0 else "VALID",
         strides=[option(operator, "StrideH", 1), option(operator, "StrideW", 1)],
-        kernel_shape=[option(operator, "FilterHeight", 0), option(operator, "FilterWidth", 0)],
-        least=least,
-        most=most,
+        kernel_shape=kernel,
+        **held,
     )
 
 
@@ -191,16 +195,21 @@ def _mean(translation: Translation, operator: TfliteOperator) -> None:
         raise ValueError(
             f"expected the mean over height and width of an image, found axes {sorted(axes)} of {list(shape)}"
         )
-    count, factor = shape[1] * shape[2], fixed_multiplier(given.step / made.step)
-    shift = min(count.bit_length() - 1, 31 + factor.shift)
-    scaled = ir.FixedMultiplier((factor.mantissa << shift) // count, factor.shift - shift)
+    factor = fixed_multiplier(given.step / made.step)
+
+    def completion(count: int) -> ir.Requantisation:
+        shift = min(count.bit_length() - 1, 31 + factor.shift)
+        scaled = ir.FixedMultiplier((factor.mantissa << shift) // count, factor.shift - shift)
+        return ir.Requantisation((-given.zero * count,), (scaled,), made.zero)
+
     translation.add(
         operator,
         MEAN,
         [translation.name(operator.reads[0])],
         translation.name(operator.writes[0]),
-        completion=ir.Requantisation((-given.zero * count,), (scaled,), made.zero),
-        shape=translation.shape(operator.writes[0]),
+        completion_of=completion,
+        axes=(1, 2),
+        keepdims=len(translation.shape(operator.writes[0])) == len(shape),
     )
 
 
@@ -213,13 +222,14 @@ def _pad(translation: Translation, operator: TfliteOperator) -> None:
     translation.add(operator, PADDING, reads, write, widths=tuple(map(tuple, widths.tolist())), value=zero)
 
 
-def _lookup(entries: Callable[[QuantisationGrid, QuantisationGrid], tuple[int, ...]]) -> Translator:
-    """A function of one element, as a table; `entries` from the operand's grid and the result's."""
+def _lookup(entries: Callable[[QuantisationGrid, QuantisationGrid], tuple[int, ...]], function: str = "") -> Translator:
+    """A function of one element, as a table; `entries` from the operand's grid and the result's, `function` its name in ONNX."""
 
     def translate(translation: Translation, operator: TfliteOperator) -> None:
         given, made = (_grid(translation, number) for number in (operator.reads[0], operator.writes[0]))
         reads = [translation.name(operator.reads[0])]
-        translation.add(operator, LOOKUP, reads, translation.name(operator.writes[0]), entries=entries(given, made))
+        result = translation.name(operator.writes[0])
+        translation.add(operator, LOOKUP, reads, result, entries=entries(given, made), function=function)
 
     return translate
 
@@ -314,7 +324,7 @@ QUANTISED: Mapping[str, Translator] = MappingProxyType(
         "AVERAGE_POOL_2D": _pool,
         "RELU": _clipped((0.0, None)),
         "RELU6": _relu6,
-        "LOGISTIC": _lookup(logistic_entries),
+        "LOGISTIC": _lookup(logistic_entries, "Sigmoid"),
         "TANH": _lookup(tanh_entries),
         "QUANTIZE": _at_the_edge,
         "DEQUANTIZE": _at_the_edge,

@@ -24,7 +24,7 @@ from kilotune.experiments.fuzz.kinds.onnx_files import (
 )
 from kilotune.experiments.fuzz.kinds.tflite_fields import mutate_fields
 from kilotune.experiments.fuzz.kinds.trained_networks import FEATURES as FEW_FEATURES
-from kilotune.experiments.fuzz.kinds.trained_networks import small_trees, trained_networks
+from kilotune.experiments.fuzz.kinds.trained_networks import kept_networks, small_trees, trained_networks
 
 DATA, LITE = "data.npz", "net.tflite"
 
@@ -48,6 +48,8 @@ FEATURES = {
 KEPT = ("quantised.tflite", "kept.tflite")
 """Files that are also read with their own integers."""
 
+KEPT_OPTION = ("--keep-quantisation",)
+
 
 def _case(model: str, content: bytes, features: int, space: str = "shiftry", options: tuple[str, ...] = ()) -> FuzzCase:
     samples = np.random.default_rng(1).normal(0, 1, (6, features)).astype(np.float32)
@@ -60,7 +62,8 @@ def _corpus() -> tuple[FuzzCase, ...]:
     files = [_case(LITE, content, FEATURES[name]) for name, content in corpus_files("tflite").items()]
     more = [_case(NETWORK, content, features) for content, features in trained_networks().values()]
     lite = corpus_files("tflite")
-    kept = [_case(LITE, lite[name], FEATURES[name], options=("--keep-quantisation",)) for name in KEPT]
+    kept = [_case(LITE, lite[name], FEATURES[name], options=KEPT_OPTION) for name in KEPT]
+    kept += [_case(NETWORK, content, features, options=KEPT_OPTION) for content, features in kept_networks().values()]
     framed = [
         _case(LITE, lite[name], FEATURES[name], options=("--streaming",)) for name in ("conv_2d.tflite", "kept.tflite")
     ]

@@ -26,6 +26,12 @@ def trained_networks() -> dict[str, tuple[bytes, int]]:
 
 
 @cache
+def kept_networks() -> dict[str, tuple[bytes, int]]:
+    """Quantised files whose integers are kept, with seeded weights, and how many features a sample has."""
+    return {"closed": (_closed(), 2 * 6 * 6), "integer_operators": (_integer_operators(), FEATURES)}
+
+
+@cache
 def small_trees() -> bytes:
     """Two trees of three classes behind a scaler."""
     nodes = {
@@ -61,7 +67,9 @@ def _file(nodes: list[NodeParts], weights: dict[str, Any], shape: list[int]) -> 
         [helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in results],
         [numpy_helper.from_array(array, name) for name, array in weights.items()],
     )
-    opsets = [helper.make_opsetid("", 17), helper.make_opsetid(MACHINE_LEARNING, 3)]
+    opsets = [
+        helper.make_opsetid(name, version) for name, version in (("", 17), (MACHINE_LEARNING, 3), ("com.microsoft", 1))
+    ]
     return bytes(helper.make_model(graph, opset_imports=opsets, ir_version=8).SerializeToString())
 
 
@@ -93,6 +101,56 @@ def _quantised() -> bytes:
     weights = {
         "sx": np.float32(0.05) * np.ones((), np.float32), "zx": np.zeros((), np.int8), "qw": (80 * _drawn(4, 5)).astype(np.int8),
         "sw": np.abs(_drawn(5)), "zw": np.zeros(5, np.int8), "v": _drawn(3, 5), "b": _drawn(3),
+    }  # fmt: skip
+    return _file(nodes, weights, [1, FEATURES])
+
+
+def _closed() -> bytes:
+    """A convolution, a sum with itself, an average and a product, each rounded."""
+
+    def rounded(name: str, grid: str) -> list[NodeParts]:
+        steps = [f"s{grid}", f"z{grid}"]
+        return [
+            ("QuantizeLinear", [name, *steps], [f"{name}q"], "", {}),
+            ("DequantizeLinear", [f"{name}q", *steps], [f"{name}r"], "", {}),
+        ]
+
+    nodes: list[NodeParts] = [
+        *rounded("x", "0"),
+        ("DequantizeLinear", ["w", "sw", "zw"], ["wr"], "", {"axis": 0}),
+        ("Conv", ["xr", "wr"], ["c"], "", {"pads": [1, 1, 1, 1], "strides": [2, 2]}),
+        ("Relu", ["c"], ["a"], "", {}),
+        *rounded("a", "1"),
+        ("Add", ["ar", "ar"], ["d"], "", {}),
+        *rounded("d", "0"),
+        ("GlobalAveragePool", ["dr"], ["g"], "", {}),
+        *rounded("g", "1"),
+        ("Flatten", ["gr"], ["f"], "", {}),
+        ("DequantizeLinear", ["v", "sv", "zv"], ["vr"], "", {}),
+        ("DequantizeLinear", ["b", "sb", "zb"], ["br"], "", {"axis": 0}),
+        ("Gemm", ["f", "vr", "br"], ["y"], "", {"transB": 1}),
+        *rounded("y", "0"),
+    ]
+    weights = {
+        "s0": np.float32(0.05) * np.ones((), np.float32), "z0": np.array(7, np.int8), "s1": np.float32(0.031) * np.ones((), np.float32),
+        "z1": np.array(-128, np.int8), "w": (80 * _drawn(3, 2, 3, 3)).astype(np.int8), "sw": np.abs(_drawn(3)) / 90,
+        "zw": np.zeros(3, np.int8), "v": (80 * _drawn(4, 3)).astype(np.int8), "sv": np.float32(0.01) * np.ones((), np.float32),
+        "zv": np.zeros((), np.int8), "b": (900 * _drawn(4)).astype(np.int32), "sb": np.float32(0.00031) * np.ones((), np.float32),
+        "zb": np.zeros((), np.int32),
+    }  # fmt: skip
+    return _file(nodes, weights, [1, 2, 6, 6])
+
+
+def _integer_operators() -> bytes:
+    nodes: list[NodeParts] = [
+        ("QuantizeLinear", ["x", "s", "z"], ["q"], "", {}),
+        ("QLinearMatMul", ["q", "s", "z", "w", "v", "n", "s", "z"], ["m"], "", {}),
+        ("QLinearAdd", ["m", "s", "z", "k", "v", "n", "s", "z"], ["a"], "com.microsoft", {}),
+        ("DequantizeLinear", ["a", "s", "z"], ["y"], "", {}),
+    ]
+    weights = {
+        "s": np.float32(0.05) * np.ones((), np.float32), "z": np.array(7, np.int8), "w": (80 * _drawn(4, 3)).astype(np.int8),
+        "v": np.float32(0.02) * np.ones((), np.float32), "n": np.zeros((), np.int8), "k": (80 * _drawn(3)).astype(np.int8),
     }  # fmt: skip
     return _file(nodes, weights, [1, FEATURES])
 

@@ -11,7 +11,7 @@ import pytest
 from kilotune.codegen import ir
 from kilotune.codegen.arrays import IntArray
 from kilotune.codegen.emit.products import accumulation, product
-from kilotune.codegen.emit.requantising import SCALED
+from kilotune.codegen.emit.requantising import SCALED, SCALED_EVEN, SHORTENED
 from kilotune.codegen.emit.shifts import division, shared_division
 from kilotune.codegen.fixed.arithmetic import Rounding, scale_down, wrap
 from kilotune.evaluators.architectures.avr.machine import load_shim
@@ -108,4 +108,19 @@ def test_products_with_a_fixed_multiplier(level: str) -> None:
     inputs = np.stack([values, mantissas, random.integers(0, 31, len(values))], axis=1)
     found = run([SCALED], ["kt_scaled(x[0], x[1], (uint8_t)x[2])"], inputs, level)
     expected = [int(ir.FixedMultiplier(m, -n).integer(np.array([v]))[0]) for v, m, n in inputs.tolist()]
+    assert found[:, 0].tolist() == expected
+
+
+@pytest.mark.parametrize("level", ["-Os", "-O3"])
+def test_products_that_are_rounded_as_floats(level: str) -> None:
+    """Also where a rounding is halfway: mantissas of one bit and of few, and values beside odd multiples of halves."""
+    random = np.random.default_rng(31)
+    values = np.concatenate([samples(31) >> 1, random.integers(-(2**30) + 1, 2**30, 60), np.arange(-9, 10)])
+    mantissas = random.integers(2**23, 2**24, len(values))
+    mantissas[::3], mantissas[1::6] = 2**23, 3 << 22
+    inputs = np.stack([values, mantissas, random.integers(24, 60, len(values))], axis=1)
+    inputs[-19:, 2] = 24
+    call = "kt_scaled_even(kt_shortened(x[0]), x[1], (uint8_t)x[2])"
+    found = run([SHORTENED, SCALED_EVEN], [call], inputs, level)
+    expected = [int(ir.EvenMultiplier(m, -n).integer(np.array([v]))[0]) for v, m, n in inputs.tolist()]
     assert found[:, 0].tolist() == expected

@@ -32,6 +32,7 @@ from kilotune.evaluators.devices import find_device
 from kilotune.evaluators.fixed_point.reference import run_reference
 from kilotune.evaluators.on_device import measure_checked, missing_tools
 from tests.codegen.emit.compiled import COMPILERS, compile_sources, needs_compiler
+from tests.codegen.trained.qdq_networks import kept_program, random_qdq_network
 from tests.codegen.trained.quantised_files import QuantisedNetwork, QuantisedTensor, RandomNetworks
 
 pytestmark = pytest.mark.slow
@@ -41,11 +42,16 @@ SMALL_WORDS = "-D__ARM_ARCH_6M__"
 
 
 def random_programs(seed: int, count: int) -> list[tuple[Converted, IntArray]]:
-    """Quantised programs, each with samples [samples, features]."""
+    """Quantised programs, each with samples [samples, features]: of TensorFlow Lite and of ONNX in turns."""
     found: list[tuple[Converted, IntArray]] = []
     random = np.random.default_rng(seed)
     with tempfile.TemporaryDirectory() as folder:
         while len(found) < count:
+            if len(found) % 2:
+                made = kept_program(random_qdq_network(random), Path(folder))
+                if made is not None:
+                    found.append((made, random.integers(-128, 128, (8, made.program.input.size))))
+                continue
             network = RandomNetworks(random).network(int(random.integers(1, 5)))
             path = network.write(Path(folder) / "made.tflite")
             scores = network.operators[-1][0] in ("FULLY_CONNECTED", "SOFTMAX")
@@ -93,8 +99,12 @@ def test_flash_is_what_the_footprint_counts(seed: int) -> None:
 
 @needs_compiler
 @pytest.mark.parametrize(
-    "grid", [QuantisationGrid(0.5, 3), QuantisationGrid(0.0078431377, -1), QuantisationGrid(3.0, -128)]
-)
+    "grid",
+    [
+        QuantisationGrid(0.5, 3), QuantisationGrid(0.5, 3, even=True), QuantisationGrid(0.0078431377, -1),
+        QuantisationGrid(0.0078431377, -1, even=True), QuantisationGrid(3.0, -128),
+    ],
+)  # fmt: skip
 def test_the_header_makes_the_integers_of_features(grid: QuantisationGrid, tmp_path: Path) -> None:
     made, _ = random_programs(5, 1)[0]
     source = emit_c(lower_quantised(made.program), made.parameters, scaling=grid, name="m")

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
+from fractions import Fraction
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from kilotune.codegen import ir
 from kilotune.codegen.arrays import FloatArray
@@ -20,7 +24,7 @@ from kilotune.codegen.fixed.shiftry import ShiftryLowering
 from kilotune.codegen.float_evaluator import run_float
 from kilotune.codegen.hazards import find_hazard
 from kilotune.codegen.in_place import write_orders
-from kilotune.codegen.ir.requantisation import fixed_multiplier
+from kilotune.codegen.ir.requantisation import even_multiplier, fixed_multiplier
 from kilotune.codegen.looped_steps import loop_steps
 from kilotune.codegen.quantisation_grid import QuantisationGrid
 from kilotune.codegen.rtl.plan import make_plan
@@ -37,15 +41,23 @@ X, W, OUT = (
 )
 FACTOR = fixed_multiplier(0.37)
 COMPLETION = ir.Requantisation((70, -90), (FACTOR, fixed_multiplier(0.004)), 5)
+EVEN_FACTORS = even_multiplier(np.float32(0.25)), even_multiplier(np.float32(0.0041))
+EVEN_COMPLETION = ir.Requantisation((70, -90), EVEN_FACTORS, 5, most=90)
 GIVEN = ir.whole(X)
 
 EXAMPLES: dict[str, ir.Operation] = {
     "sum": ir.QuantisedSum(ir.whole(OUT), HERE, GIVEN, GIVEN, (3, -4), (FACTOR, FACTOR), fixed_multiplier(2.0**-19), 7),
     "difference": ir.QuantisedSum(ir.whole(OUT), HERE, GIVEN, GIVEN, (3, 9), (FACTOR, FACTOR), fixed_multiplier(2.0**-19), 7, True),
     "product": ir.QuantisedProduct(ir.whole(OUT), HERE, GIVEN, ir.Literal(-3.0), (3, -4), FACTOR, 7, -100, 100),
+    "even sum": ir.EvenSum(ir.whole(OUT), HERE, GIVEN, GIVEN, (3, -4), (3, -5), 3, 7, -100, 100),
+    "wide even sum": ir.EvenSum(ir.whole(OUT), HERE, GIVEN, GIVEN, (3, -4), (3 << 38, -(5 << 36) + 1), 41, 7),
+    "even product": ir.QuantisedProduct(ir.whole(OUT), HERE, GIVEN, ir.Literal(-3.0), (3, -4), EVEN_FACTORS[0], 7, -100, 100),
     "lookup": ir.Lookup(ir.whole(OUT), HERE, GIVEN, tuple(n // 2 for n in range(-128, 128))),
     "matrix": ir.MatMul(
         ir.View("out", (1, 2), (2, 1)), HERE, ir.View("X", (1, 12), (12, 1)), ir.whole(W), completion=COMPLETION
+    ),
+    "even matrix": ir.MatMul(
+        ir.View("out", (1, 2), (2, 1)), HERE, ir.View("X", (1, 12), (12, 1)), ir.whole(W), completion=EVEN_COMPLETION
     ),
     "average": ir.Conv2D(
         ir.View("out", (1, 1, 4, 1), (4, 4, 1, 1)), HERE, ir.View("X", (1, 1, 12, 1), (12, 12, 1, 1)),
@@ -64,10 +76,26 @@ def program(name: str) -> ir.Program:
     return ir.Program(name, (X, W, OUT), (operation,), operation.out, ir.ResultKind.REAL)
 
 
+def even(value: Fraction) -> int:
+    """To the nearest, halves to the even number (as Python rounds fractions)."""
+    return round(value)
+
+
+def in_float(value: Fraction) -> Fraction:
+    """To 24 bits, as a float of 32 bits has it."""
+    if value == 0:
+        return value
+    places = 24 - math.frexp(float(abs(value)))[1]
+    unit = Fraction(2) ** -places
+    return even(value / unit) * unit
+
+
 def expected(name: str) -> np.ndarray:
     """Element by element, in Python's integers."""
 
-    def scaled(value: int, factor: ir.FixedMultiplier) -> int:
+    def scaled(value: int, factor: ir.Multiplier) -> int:
+        if isinstance(factor, ir.EvenMultiplier):
+            return even(in_float(Fraction(value) * Fraction(factor.real)))
         up, down = max(factor.shift, 0), max(-factor.shift, 0)
         high = ((value << up) * factor.mantissa + (1 << 30)) >> 31
         magnitude = (abs(high) + ((1 << down) >> 1)) >> down
@@ -80,15 +108,18 @@ def expected(name: str) -> np.ndarray:
                 return [scaled(a - b if minus else a + b, h) + zero for a, b in pairs]
             case ir.QuantisedProduct(zeros=(p, q), factor=f, zero=zero):
                 return [min(max(scaled((v - p) * (-3 - q), f) + zero, -100), 100) for v in values]
+            case ir.EvenSum(zeros=(p, q), weights=(a, b), shift=shift, least=least, most=most):
+                sums = [even(Fraction((v - p) * a + (v - q) * b, 2**shift)) for v in values]
+                return [min(max(total + 7, least), most) for total in sums]
             case ir.Lookup(entries=entries):
                 return [entries[v + 128] for v in values]
             case ir.QuantisedSoftmax():
                 reals = np.exp(0.03 * np.array(values).reshape(3, 4))
                 return np.rint(256 * reals / reals.sum(axis=1, keepdims=True) - 128).astype(int).reshape(-1).tolist()
-            case ir.MatMul():
+            case ir.MatMul(completion=ir.Requantisation() as made):
                 sums = [sum(v * int(w) for v, w in zip(values, column, strict=True)) for column in PARAMETERS["W"].T]
-                parts = zip(sums, COMPLETION.biases, COMPLETION.factors, strict=True)
-                return [scaled(total + bias, factor) + 5 for total, bias, factor in parts]
+                parts = zip(sums, made.biases, made.factors, strict=True)
+                return [min(scaled(total + bias, factor) + 5, made.most) for total, bias, factor in parts]
             case _:
                 weights = [int(w) for w in PARAMETERS["W"].reshape(-1)[:3]]
                 sums = [sum(values[3 * n + k] * weights[k] for k in range(3)) for n in range(4)]
@@ -150,3 +181,17 @@ def test_who_needs_other_formats_refuses_them(name: str, consumer: str) -> None:
 def test_examples_are_all_there_is() -> None:
     kinds = {type(operation) for operation in EXAMPLES.values()}
     assert set(ir.QuantisedElements.__subclasses__()) <= kinds
+
+
+@given(st.integers(-(2**30), 2**30), st.floats(2.0**-40, 4.0, width=32))
+def test_an_even_multiplier_rounds_as_floats_of_32_bits(value: int, factor: float) -> None:
+    made = even_multiplier(np.float32(factor))
+    assert 2**23 <= made.mantissa < 2**24
+    assert made.real == factor
+    assert int(made.integer(np.array([value]))[0]) == even(in_float(in_float(Fraction(value)) * Fraction(factor)))
+
+
+@pytest.mark.parametrize("factor", [0.0, -1.0, math.inf, math.nan, 2.0**24])
+def test_factors_that_are_none_are_refused(factor: float) -> None:
+    with pytest.raises(ValueError, match=r"expected a ratio of scales above 0 and below 2\*\*24"):
+        even_multiplier(np.float32(factor))

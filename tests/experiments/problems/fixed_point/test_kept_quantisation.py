@@ -8,7 +8,9 @@ import subprocess
 from pathlib import Path
 
 import numpy as np
+import onnxruntime
 import pytest
+from onnxruntime.quantization import CalibrationDataReader, QuantFormat, QuantType, quantize_static
 
 from kilotune.experiments.problems.building import build_problem
 from kilotune.experiments.studies.request_parsing import request_from
@@ -74,6 +76,55 @@ def test_the_exported_program_returns_what_the_reference_kernels_do(tmp_path: Pa
     assert [int(text) for text in outputs[outputs.index("{") + 1 : outputs.index("}")].split(",")] == wanted
 
 
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("make") is None, reason="needs make and a C compiler")
+@pytest.mark.parametrize("form", [QuantFormat.QDQ, QuantFormat.QOperator])
+def test_a_quantised_onnx_file_returns_what_onnx_runtime_does(form: QuantFormat, tmp_path: Path) -> None:
+    """As its own tool quantises it, without signs and with a scale for each output."""
+    random = np.random.default_rng(5)
+    weights = {
+        "w": random.normal(0, 0.5, (6, 12)),
+        "b": random.normal(0, 1, 6),
+        "v": random.normal(0, 0.6, (3, 6)),
+        "c": np.ones(3),
+    }
+    nodes = [
+        ("Gemm", ["x", "w", "b"], ["h"], {"transB": 1}),
+        ("Relu", ["h"], ["a"], {}),
+        ("Gemm", ["a", "v", "c"], ["y"], {"transB": 1}),
+    ]
+    Case("net", (1, 12), nodes, {name: values.astype(np.float32) for name, values in weights.items()}).write(tmp_path)
+    reals = random.normal(0.2, 1.2, (60, 12)).astype(np.float32)
+    np.savez(tmp_path / "data.npz", X=reals[:40], Xt=reals[40:])
+    quantize_static(
+        tmp_path / "net.onnx", tmp_path / "model.onnx", Rows(reals[:40]), quant_format=form, activation_type=QuantType.QUInt8,
+        per_channel=True,
+    )  # fmt: skip
+    arguments = [text.replace(".tflite", ".onnx") for text in KEPT]
+    status, _, error = run(tmp_path, *arguments, "--returns", "value", "--study", "s", "--output", "made")
+    assert status == 0, error
+    subprocess.run(["make", "-s", "-C", tmp_path / "made", "check"], check=True, capture_output=True)
+    session = onnxruntime.InferenceSession(str(tmp_path / "model.onnx"), providers=["CPUExecutionProvider"])
+    header = (tmp_path / "made" / "model.h").read_text()
+    step, zero = (float(header.split(f"MODEL_RESULT_{name} ")[1].split()[0].strip("()f")) for name in ("STEP", "ZERO"))
+    wanted = [session.run(None, {"x": row[None]})[0].reshape(-1) / step + zero for row in reals[40:]]
+    recorded = (tmp_path / "made" / "main.c").read_text()
+    outputs = recorded[recorded.index("outputs[") :]
+    found = [int(text) for text in outputs[outputs.index("{") + 1 : outputs.index("}")].split(",")]
+    assert found == np.rint(wanted).astype(int).reshape(-1).tolist()
+
+
+class Rows(CalibrationDataReader):
+    """Samples one by one."""
+
+    def __init__(self, reals: np.ndarray) -> None:
+        self.rest = iter(reals)
+
+    def get_next(self) -> dict[str, np.ndarray] | None:
+        row = next(self.rest, None)
+        return None if row is None else {"x": row[None]}
+
+
 def test_its_space_conforms_and_measures_what_it_returns(tmp_path: Path) -> None:
     write_model(tmp_path)
     options = {"data": str(tmp_path / "data.npz"), "keep_quantisation": True, "returns": "class"}
@@ -113,7 +164,7 @@ def test_other_files_are_refused(tmp_path: Path) -> None:
     Case("net", (1, 12), [("Relu", ["x"], ["y"], {})]).write(tmp_path)
     OneOperator("TANH", (1, 12), [(1, 12)]).write(tmp_path / "floats.tflite")
     for name, said in (
-        ("net.onnx", "expected a TensorFlow Lite file for --keep-quantisation"),
+        ("net.onnx", "expected a DequantizeLinear before Relu, found real numbers"),
         ("floats.tflite", "expected 't0' of INT8 with one scale, found FLOAT32"),
     ):
         status, _, error = run(tmp_path, *KEPT[:3], name, *KEPT[4:])

@@ -1,0 +1,90 @@
+"""Operators of quantised ONNX files that take integers and return integers (QLinearConv, QLinearAdd, QGemm, ..), as what they stand for:
+DequantizeLinear, the operator on real numbers, QuantizeLinear.
+
+Sources: ONNX's QLinearConv and QLinearMatMul, and the operators of ONNX Runtime's own domain.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+
+import numpy as np
+
+from kilotune.codegen.arrays import Array
+from kilotune.codegen.trained.model import TrainedGraph, TrainedNode
+
+DOMAIN = "com.microsoft."
+
+
+@dataclass(frozen=True)
+class _Signature:
+    """Where the operands stand: `kind` on real numbers, `tensors` behind which a scale and a zero point follow, the scale of the result,
+    behind which its zero point follows, and a bias of 32 bits."""
+
+    kind: str
+    tensors: tuple[int, ...]
+    result: int
+    bias: int | None = None
+
+
+_UNARY = ("AveragePool", "GlobalAveragePool", "LeakyRelu", "Sigmoid", "Softmax")
+
+SIGNATURES: Mapping[str, _Signature] = MappingProxyType(
+    {
+        "QLinearConv": _Signature("Conv", (0, 3), 6, bias=8),
+        "QLinearMatMul": _Signature("MatMul", (0, 3), 6),
+        f"{DOMAIN}QGemm": _Signature("Gemm", (0, 3), 7, bias=6),
+        f"{DOMAIN}QLinearAdd": _Signature("Add", (0, 3), 6),
+        f"{DOMAIN}QLinearMul": _Signature("Mul", (0, 3), 6),
+        **{f"{DOMAIN}QLinear{kind}": _Signature(kind, (0,), 3) for kind in _UNARY},
+    }
+)
+"""By the names of files. QLinearConcat has any number of tensors."""
+
+CONCAT = f"{DOMAIN}QLinearConcat"
+
+
+def with_real_operators(graph: TrainedGraph) -> TrainedGraph:
+    """The graph without such operators. One whose operands are not as stated stays, and conversion refuses it."""
+    constants, nodes = dict(graph.constants), list[TrainedNode]()
+    for node in graph.nodes:
+        signature = _signature(node)
+        expanded = None if signature is None else list(_expanded(node, signature, constants))
+        nodes += [node] if expanded is None else expanded
+    return replace(graph, nodes=tuple(nodes), constants=constants)
+
+
+def _signature(node: TrainedNode) -> _Signature | None:
+    """None for other operators, and for one that lacks operands or has its channels last."""
+    if node.kind == CONCAT:
+        found = _Signature("Concat", tuple(range(2, len(node.inputs), 3)), 0)
+    elif node.kind in SIGNATURES:
+        found = SIGNATURES[node.kind]
+    else:
+        return None
+    needed = max(found.result + 1, *(place + 3 for place in found.tensors))
+    return found if len(node.inputs) >= needed and not node.attributes.get("channels_last", 0) else None
+
+
+def _expanded(node: TrainedNode, signature: _Signature, constants: dict[str, Array]) -> Iterator[TrainedNode]:
+    reals = []
+    for number, place in enumerate(signature.tensors):
+        write = f"{node.output}/real {number}"
+        axis = (
+            1 if signature.kind == "MatMul" or (signature.kind == "Gemm" and not node.attributes.get("transB")) else 0
+        )
+        yield node.in_its_place("DequantizeLinear", *node.inputs[place : place + 3], write=write, axis=axis)
+        reals.append(write)
+    if signature.bias is not None and len(node.inputs) > signature.bias and node.inputs[signature.bias]:
+        scales = [constants.get(node.inputs[place + 1]) for place in signature.tensors]
+        if all(scale is not None for scale in scales):
+            product = np.multiply(*(np.asarray(scale, np.float32).reshape(-1) for scale in scales))
+            name, write = f"{node.output}/bias scale", f"{node.output}/bias"
+            constants[name] = product[0] if product.size == 1 else product
+            yield node.in_its_place("DequantizeLinear", node.inputs[signature.bias], name, write=write, axis=0)
+            reals.append(write)
+    result = f"{node.output}/real"
+    yield replace(node, kind=signature.kind, inputs=tuple(reals), outputs=(result,), opset=13)
+    yield node.in_its_place("QuantizeLinear", result, *node.inputs[signature.result : signature.result + 2])

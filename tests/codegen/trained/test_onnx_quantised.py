@@ -1,0 +1,210 @@
+"""Quantised ONNX files whose integers are kept: equal to ONNX Runtime in every element."""
+
+from __future__ import annotations
+
+import tempfile
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kilotune.codegen import ir
+from kilotune.codegen.arrays import Array, FloatArray
+from kilotune.codegen.diagnostics import InputError
+from kilotune.codegen.fixed.quantised import lower_quantised
+from kilotune.codegen.ir.quantised import even_quotient
+from kilotune.codegen.quantisation_grid import QuantisationGrid
+from kilotune.codegen.trained.conversion import Converted, convert
+from kilotune.codegen.trained.endings import Returns
+from kilotune.codegen.trained.even_arithmetic import even_sum
+from kilotune.codegen.trained.quantised_importing import read_kept, with_answer
+from kilotune.evaluators.fixed_point.reference import run_reference
+from tests.codegen.trained.onnx_files import Case
+from tests.codegen.trained.qdq_networks import random_qdq_network
+
+onnxruntime.set_default_logger_severity(3)
+
+
+def executed(path: Path, reals: FloatArray) -> FloatArray:
+    """What ONNX Runtime returns [samples, elements]."""
+    session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
+    given_input = session.get_inputs()[0]
+    shape = [extent if isinstance(extent, int) else 1 for extent in given_input.shape]
+    rows = [session.run(None, {given_input.name: row.astype(np.float32).reshape(shape)})[0] for row in reals]
+    return np.array([np.asarray(row, dtype=np.float64).reshape(-1) for row in rows])
+
+
+def compared(path: Path, reals: FloatArray) -> tuple[Array, Array]:
+    """Integers of the program, and of ONNX Runtime, one row a sample."""
+    model = read_kept(path)
+    made, grid = convert(model, "made", Returns.VALUE), model.output_grid
+    assert model.input_grid is not None
+    assert grid is not None
+    expected = np.rint(executed(path, reals) / grid.step) + grid.zero
+    return outputs(made, model.input_grid.apply(reals)), expected
+
+
+def outputs(made: Converted, integers: FloatArray) -> Array:
+    return run_reference(lower_quantised(made.program), made.parameters, integers)[0]
+
+
+@given(st.integers(0, 1 << 32))
+def test_random_networks_equal_onnx_runtime(seed: int) -> None:
+    random = np.random.default_rng(seed)
+    network = random_qdq_network(random)
+    reals = random.uniform(-140, 140, (6, int(np.prod(network.given)))) * float(next(iter(network.constants.values())))
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "net.onnx"
+        onnx.save(network.model(), str(path))
+        model = read_kept(path)
+        if ir.is_quantised(convert(model, "made", Returns.VALUE).program):
+            found, expected = compared(path, reals)
+            np.testing.assert_array_equal(found, expected)
+
+
+def quantised(
+    *nodes: tuple[str, list[str], list[str], dict[str, object]], shape: tuple[int, ...] = (1, 6), **constants: Array
+) -> Case:
+    """A model whose `x` is quantised with a scale of 0.05 around -3; `q` with 0.0973 around 7."""
+    grids = {"s": np.float32(0.05), "z": np.int8(-3), "t": np.float32(0.0973), "u": np.int8(7)}
+    given_nodes = [("QuantizeLinear", ["x", "s", "z"], ["i"], {}), ("DequantizeLinear", ["i", "s", "z"], ["r"], {})]
+    return Case("net", shape, [*given_nodes, *nodes], grids | constants)
+
+
+def closed(value: str) -> tuple[tuple[str, list[str], list[str], dict[str, object]], ...]:
+    """A value on the grid of `q`, as the result."""
+    return ("QuantizeLinear", [value, "t", "u"], ["q"], {}), ("DequantizeLinear", ["q", "t", "u"], ["y"], {})
+
+
+WEIGHTS = {"w": np.arange(-6, 6, dtype=np.int8).reshape(2, 6) * 9, "v": np.float32(0.02), "n": np.int8(0)}
+REAL_WEIGHTS = ("DequantizeLinear", ["w", "v", "n"], ["m"], {})
+
+
+@pytest.mark.parametrize(
+    ("case", "said"),
+    [
+        (quantised(("Erf", ["r"], ["a"], {}), *closed("a")), "expected a supported operator for kept integers"),
+        (quantised(("Relu", ["r"], ["y"], {})), "expected a QuantizeLinear behind Relu, found the end of the model"),
+        (
+            quantised(REAL_WEIGHTS, ("Gemm", ["r", "m", "b"], ["a"], {"transB": 1}), *closed("a"), **WEIGHTS, b=np.zeros(2, np.float32)),
+            "expected constant biases behind a DequantizeLinear, found real ones",
+        ),
+        (
+            quantised(("Gemm", ["r", "w"], ["a"], {"transB": 1}), *closed("a"), w=np.zeros((2, 6), np.float32)),
+            "expected constant weights behind a DequantizeLinear, found real ones",
+        ),
+        (
+            quantised(REAL_WEIGHTS, ("Gemm", ["r", "m"], ["a"], {"transB": 1, "alpha": 2.0}), *closed("a"), **WEIGHTS),
+            "expected rows of features times a matrix, found other factors",
+        ),
+        (
+            quantised(REAL_WEIGHTS, ("Gemm", ["r", "m"], ["a"], {"transB": 1}), *closed("a"), **WEIGHTS | {"n": np.int8(90)}),
+            "expected weights of 8 bits less their zero point (quantise them symmetrically), found -144 to -45",
+        ),
+        (
+            quantised(("Softmax", ["r"], ["y"], {})),
+            "expected a class as the result (--returns class), or a file without Softmax, found probabilities",
+        ),
+        (
+            quantised(*closed("r"), t=np.float32(0.1), u=np.int16(7)),
+            "expected integers of 8 bits with one scale, found int16 with 1",
+        ),
+        (
+            quantised(("Relu", ["x"], ["a"], {}), *closed("a")),
+            "expected a DequantizeLinear before Relu, found real numbers",
+        ),
+    ],
+)  # fmt: skip
+def test_what_has_no_integers_is_refused_in_words(case: Case, said: str, tmp_path: Path) -> None:
+    with pytest.raises(InputError) as refused:
+        convert(read_kept(case.write(tmp_path)), "made", Returns.VALUE)
+    assert said in str(refused.value)
+
+
+def test_all_obstacles_are_in_one_message(tmp_path: Path) -> None:
+    case = quantised(("Erf", ["r"], ["a"], {}), *closed("a"), ("Sinh", ["r"], ["e"], {}), ("Exp", ["e"], ["k"], {}))
+    nodes = [*case.nodes[:-3], *case.nodes[-2:], ("Add", ["a", "k"], ["o"], {}), *closed("o")]
+    with pytest.raises(InputError, match=r"found Erf; besides: node \d+ \(Sinh"):
+        convert(read_kept(Case("net", case.shape, nodes, case.constants).write(tmp_path)), "made", Returns.VALUE)
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        # the largest, moved and bounded elements before they are rounded
+        quantised(("Tanh", ["r"], ["a"], {}), ("MaxPool", ["a"], ["b"], {"kernel_shape": [2], "strides": [2]}),
+                  ("Flatten", ["b"], ["c"], {}), ("Clip", ["c", "low", "high"], ["d"], {}), *closed("d"),
+                  shape=(1, 2, 6), low=np.float32(-0.3), high=np.float32(0.8)),
+        # a border whose number is none of the zero point, before an average and before a convolution
+        quantised(("Pad", ["r", "pads", "number"], ["a"], {}), ("QuantizeLinear", ["a", "s", "z"], ["j"], {}),
+                  ("DequantizeLinear", ["j", "s", "z"], ["b"], {}),
+                  ("AveragePool", ["b"], ["c"], {"kernel_shape": [2], "strides": [1]}), *closed("c"),
+                  shape=(1, 2, 6), pads=np.array([0, 0, 1, 0, 0, 1]), number=np.float32(0.15)),
+        quantised(("Pad", ["r", "pads", "number"], ["a"], {}), ("QuantizeLinear", ["a", "s", "z"], ["j"], {}),
+                  ("DequantizeLinear", ["j", "s", "z"], ["b"], {}), REAL_WEIGHTS, ("Conv", ["b", "m"], ["c"], {}), *closed("c"),
+                  shape=(1, 2, 6), pads=np.array([0, 0, 1, 0, 0, 1]), number=np.float32(0.15),
+                  **WEIGHTS | {"w": WEIGHTS["w"].reshape(3, 2, 2)}),
+        quantised(("AveragePool", ["r"], ["c"], {"kernel_shape": [2], "strides": [1], "pads": [1, 1], "count_include_pad": 1}),
+                  *closed("c"), shape=(1, 2, 6)),
+        # one value on two grids, weights that are transposed, a mean without its axes
+        quantised(REAL_WEIGHTS, ("Transpose", ["m"], ["w2"], {"perm": [1, 0]}), ("MatMul", ["r", "w2"], ["a"], {}),
+                  ("Relu", ["a"], ["b"], {}), ("QuantizeLinear", ["a", "t", "z"], ["j"], {}),
+                  ("DequantizeLinear", ["j", "t", "z"], ["c"], {}), ("QuantizeLinear", ["b", "t", "u"], ["k"], {}),
+                  ("DequantizeLinear", ["k", "t", "u"], ["d"], {}), ("Add", ["c", "d"], ["e"], {}), *closed("e"), **WEIGHTS),
+        quantised(("ReduceMean", ["r"], ["a"], {"axes": [2, 3], "keepdims": 0}), *closed("a"), shape=(1, 3, 4, 2)),
+    ],
+)  # fmt: skip
+def test_small_networks_equal_onnx_runtime(case: Case, tmp_path: Path) -> None:
+    found, expected = compared(case.write(tmp_path), case.features)
+    np.testing.assert_array_equal(found, expected)
+
+
+def test_weights_that_a_file_keeps_as_real_numbers_before_they_are_rounded(tmp_path: Path) -> None:
+    reals = np.random.default_rng(1).normal(0, 1, (2, 6)).astype(np.float32)
+    case = quantised(
+        ("QuantizeLinear", ["w", "v", "n"], ["l"], {"axis": 0}), ("DequantizeLinear", ["l", "v", "n"], ["m"], {"axis": 0}),
+        ("Gemm", ["r", "m"], ["a"], {"transB": 1}), *closed("a"),
+        w=reals, v=np.array([0.02, 0.01], np.float32), n=np.zeros(2, np.int8),
+    )  # fmt: skip
+    found, expected = compared(case.write(tmp_path), case.features)
+    np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize("scale", [0.013, 0.05])
+def test_one_score_says_yes_where_the_file_does(scale: float, tmp_path: Path) -> None:
+    """A probability above a half, or a score above 0, wherever the zero point is."""
+    matrix = ("Gemm", ["r", "m"], ["a"], {"transB": 1})
+    weights = WEIGHTS | {"w": WEIGHTS["w"][:1], "t": np.float32(scale), "u": np.int8(-60)}
+    score = quantised(REAL_WEIGHTS, matrix, *closed("a"), **weights)
+    probability = quantised(
+        REAL_WEIGHTS, matrix, ("QuantizeLinear", ["a", "t", "u"], ["o"], {}), ("DequantizeLinear", ["o", "t", "u"], ["p"], {}),
+        ("Sigmoid", ["p"], ["e"], {}), ("QuantizeLinear", ["e", "k", "g"], ["h"], {}), ("DequantizeLinear", ["h", "k", "g"], ["y"], {}),
+        **weights, k=np.float32(0.00391), g=np.int8(-128),
+    )  # fmt: skip
+    for case, least in ((score, 0.0), (probability, 0.5)):
+        path = case.write(tmp_path)
+        model = read_kept(path)
+        assert model.input_grid is not None
+        made = convert(with_answer(model), "made", Returns.CLASS)
+        found = outputs(made, model.input_grid.apply(case.features))
+        wanted = executed(path, case.features) > least
+        assert found.tolist() == wanted.astype(int).tolist()
+        assert 0 < found.sum() < len(found)
+
+
+@given(
+    st.tuples(*[st.floats(2.0**-12, 1.0, width=32)] * 3), st.integers(-128, 127), st.integers(-128, 127), st.booleans()
+)
+def test_sums_of_two_are_exact_until_they_are_rounded(scales: tuple[float, ...], p: int, q: int, minus: bool) -> None:
+    grids = [QuantisationGrid(scale, zero) for scale, zero in zip(scales, (p, q, 0), strict=True)]
+    weights, shift = even_sum(grids[0], grids[1], grids[2], minus=minus)
+    ratios = [Fraction(float(np.float32(scale) / np.float32(scales[2]))) for scale in scales[:2]]
+    for a, b in np.random.default_rng(0).integers(-128, 128, (40, 2)).tolist():
+        exact = (a - p) * ratios[0] + (-1 if minus else 1) * (b - q) * ratios[1]
+        found = int(even_quotient(np.array((a - p) * weights[0] + (b - q) * weights[1]), shift))
+        assert found == round(exact) or min(abs(found), abs(exact)) >= 255
