@@ -13,6 +13,9 @@ _.interval
 revision
 down_revision
 
+# ONNX Runtime's quantiser asks for samples by it.
+_.get_next
+
 # Amaranth's modules collect what is assigned in a clock domain, and elaborate what they hold.
 _.sync
 _.elaborate

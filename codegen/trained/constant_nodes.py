@@ -82,7 +82,8 @@ def _results(
     operands = [constants[name] for name in node.inputs if name in constants]
     if len(operands) < sum(1 for name in node.inputs if name) or "." in node.kind:
         return None
-    return _guarded(node, operands, execute)
+    results = _guarded(node, operands, execute)
+    return results if results is not None and len(results) == len(node.outputs) else None
 
 
 def constant_results(node: TrainedNode, operands: Sequence[Array]) -> Sequence[Array] | None:

@@ -137,7 +137,17 @@ def returned(model: TrainedGraph, targets: RealArray | None, data: Path) -> Retu
     if scores > 1 and strange.size:
         expected = f"a class from 0 to {scores - 1}, since the model returns {scores} numbers"
         raise InputError(str(data), subject="labels", expected=expected, found=f"{strange[0]:g}")
+    if scores == 1 and tells_apart and strange.size:
+        _check_two(targets, data)
     return Returns.CLASS if tells_apart and not strange.size else Returns.VALUE
+
+
+def _check_two(targets: RealArray, data: Path) -> None:
+    """InputError for two whole numbers other than 0 and 1: the labels of a model whose one probability is that of yes."""
+    names = np.unique(targets)
+    if names.size == 2 and (names == np.floor(names)).all():
+        expected = "0 and 1, since the model returns one probability (or --returns value for numbers)"
+        raise InputError(str(data), subject="labels", expected=expected, found=f"{names[0]:g} and {names[1]:g}")
 
 
 def labelled(converted: Converted, part: SamplePart, path: Path, classes: tuple[ClassName, ...]) -> Dataset:

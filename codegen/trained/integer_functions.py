@@ -35,6 +35,14 @@ def rescaling_entries(given: QuantisationGrid, made: QuantisationGrid) -> tuple[
     return tuple(np.clip(scaled, LEAST, MOST).tolist())
 
 
+def leaky_relu_entries(given: QuantisationGrid, made: QuantisationGrid, slope: float) -> tuple[int, ...]:
+    """x, or `slope` * x below 0. ValueError for a slope below 0, which has no multiplier."""
+    distances = np.arange(LEAST, MOST + 1) - given.zero
+    above, below = (fixed_multiplier(given.step * factor / made.step) for factor in (1.0, slope))
+    scaled = np.where(distances >= 0, above.integer(distances), below.integer(distances))
+    return tuple(np.clip(scaled + made.zero, LEAST, MOST).tolist())
+
+
 def logistic_entries(given: QuantisationGrid, made: QuantisationGrid) -> tuple[int, ...]:
     """1 / (1 + e**-x). ValueError for a result that is not on the grid of 1/256 from -128 on, as the kernel has it."""
     if made != QuantisationGrid(2.0**-8, LEAST):

@@ -15,7 +15,9 @@ from kilotune.codegen.quantisation_grid import QuantisationGrid
 
 
 def check_features(shape: tuple[int, ...]) -> None:
-    """ValueError "expected X, found Y" for more features a sample than a variable of a program may have."""
+    """ValueError "expected X, found Y" for no features, and for more of them than a variable of a program may have."""
+    if min(shape, default=1) < 1:
+        raise ValueError(f"expected extents of 1 and more, found {'x'.join(map(str, shape))}")
     if math.prod(shape) > MOST_ELEMENTS:
         raise ValueError(f"expected at most {MOST_ELEMENTS} elements, found {'x'.join(map(str, shape))}")
 

@@ -14,8 +14,9 @@ from kilotune.codegen.onnx.obstacles import error_at
 from kilotune.codegen.tflite.model_file import TfliteOperator, TfliteTensor, read_model, read_subgraphs
 from kilotune.codegen.trained.model import KeptState, TrainedGraph, TrainedNode, check_features
 from kilotune.codegen.trained.tflite_arithmetic import ARITHMETIC
+from kilotune.codegen.trained.tflite_grids import grids_of_ends
 from kilotune.codegen.trained.tflite_loops import while_loop
-from kilotune.codegen.trained.tflite_quantised import QUANTISED, grids_of_ends
+from kilotune.codegen.trained.tflite_quantised import QUANTISED
 from kilotune.codegen.trained.tflite_rearranging import REARRANGING
 from kilotune.codegen.trained.tflite_recurrent import RECURRENT_OPERATORS
 from kilotune.codegen.trained.tflite_translation import Translation, Translator

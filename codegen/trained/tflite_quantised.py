@@ -17,8 +17,14 @@ from kilotune.codegen import ir
 from kilotune.codegen.ir.quantised import HEADROOM
 from kilotune.codegen.ir.requantisation import fixed_multiplier
 from kilotune.codegen.quantisation_grid import LEAST, MOST, QuantisationGrid
-from kilotune.codegen.tflite.model_file import TfliteModel, TfliteOperator
-from kilotune.codegen.trained.integer_functions import logistic_entries, rescaling_entries, softmax_powers, tanh_entries
+from kilotune.codegen.tflite.model_file import TfliteOperator
+from kilotune.codegen.trained.integer_functions import (
+    leaky_relu_entries,
+    logistic_entries,
+    rescaling_entries,
+    softmax_powers,
+    tanh_entries,
+)
 from kilotune.codegen.trained.quantised import (
     AVERAGE,
     CONVOLUTION,
@@ -30,6 +36,7 @@ from kilotune.codegen.trained.quantised import (
     PRODUCT,
     SUM,
 )
+from kilotune.codegen.trained.tflite_grids import grid_of, is_end
 from kilotune.codegen.trained.tflite_rearranging import REARRANGING
 from kilotune.codegen.trained.tflite_translation import Translation, Translator, option
 
@@ -39,25 +46,12 @@ ACTIVATION_ENDS: Mapping[int, tuple[float | None, float | None]] = MappingProxyT
 """Between which real numbers an activation holds its argument, by the numbers of the schema's ActivationFunctionType."""
 
 
-def _grid(translation: Translation, number: int) -> QuantisationGrid:
-    """Where the integers of a tensor of 8 bits stand. ValueError for another tensor."""
-    tensor = translation.model.tensors[number]
-    quantised = tensor.quantisation
-    if tensor.element_type != "INT8" or quantised is None or quantised.scales.size != 1:
-        found = tensor.element_type if tensor.element_type != "INT8" else "no scale, or several"
-        raise ValueError(f"expected {tensor.name!r} of INT8 with one scale, found {found}")
-    scale, zero = float(quantised.scales.reshape(-1)[0]), int(quantised.zero_points.reshape(-1)[0])
-    if not (np.isfinite(scale) and scale > 0 and LEAST <= zero <= MOST):
-        raise ValueError(f"expected a scale above 0 and a zero point of 8 bits, found {scale!r} and {zero}")
-    return QuantisationGrid(scale, zero)
-
-
 def _ends(translation: Translation, operator: TfliteOperator) -> tuple[int, int]:
     """Between which integers the operator's own activation holds the result."""
     kind = option(operator, "FusedActivationFunction", 0)
     if kind not in ACTIVATION_ENDS:
         raise ValueError(f"expected no activation, or Relu, Relu6 or Relu1, found number {kind}")
-    return _ends_of(ACTIVATION_ENDS[kind], _grid(translation, operator.writes[0]))
+    return _ends_of(ACTIVATION_ENDS[kind], grid_of(translation, operator.writes[0]))
 
 
 def _ends_of(reals: tuple[float | None, float | None], grid: QuantisationGrid) -> tuple[int, int]:
@@ -77,7 +71,7 @@ def _completion(translation: Translation, operator: TfliteOperator, scales: NDAr
     depthwise = operator.kind == "DEPTHWISE_CONV_2D"
     channels = weights.shape[-1] if depthwise else weights.shape[0]
     of_channels = np.moveaxis(weights, -1, 0) if depthwise else weights
-    given, made = (_grid(translation, number) for number in (operator.reads[0], operator.writes[0]))
+    given, made = (grid_of(translation, number) for number in (operator.reads[0], operator.writes[0]))
     biases = np.zeros(channels, dtype=np.int64)
     if len(operator.reads) > 2 and operator.reads[2] >= 0:
         biases = translation.constant(operator.reads[2], "bias").astype(np.int64).reshape(-1)
@@ -103,7 +97,7 @@ def _weight_scales(translation: Translation, operator: TfliteOperator) -> NDArra
 
 
 def _convolution(translation: Translation, operator: TfliteOperator) -> None:
-    given = _grid(translation, operator.reads[0])
+    given = grid_of(translation, operator.reads[0])
     completion = _completion(translation, operator, given.step * _weight_scales(translation, operator))
     same = option(operator, "Padding", 0) == 0
     translation.add(
@@ -121,15 +115,15 @@ def _convolution(translation: Translation, operator: TfliteOperator) -> None:
 
 
 def _fully_connected(translation: Translation, operator: TfliteOperator) -> None:
-    scales = _grid(translation, operator.reads[0]).step * _weight_scales(translation, operator)
+    scales = grid_of(translation, operator.reads[0]).step * _weight_scales(translation, operator)
     reads = [translation.name(number) for number in operator.reads[:2]]
     completion = _completion(translation, operator, scales)
     translation.add(operator, MATRIX, reads, translation.name(operator.writes[0]), completion=completion)
 
 
 def _sum(translation: Translation, operator: TfliteOperator) -> None:
-    first, second = (_grid(translation, number) for number in operator.reads[:2])
-    made = _grid(translation, operator.writes[0])
+    first, second = (grid_of(translation, number) for number in operator.reads[:2])
+    made = grid_of(translation, operator.writes[0])
     twice = 2.0 * max(first.step, second.step)
     least, most = _ends(translation, operator)
     translation.add(
@@ -148,8 +142,8 @@ def _sum(translation: Translation, operator: TfliteOperator) -> None:
 
 
 def _product(translation: Translation, operator: TfliteOperator) -> None:
-    first, second = (_grid(translation, number) for number in operator.reads[:2])
-    made = _grid(translation, operator.writes[0])
+    first, second = (grid_of(translation, number) for number in operator.reads[:2])
+    made = grid_of(translation, operator.writes[0])
     least, most = _ends(translation, operator)
     factor = first.step * second.step / made.step
     translation.add(
@@ -166,7 +160,7 @@ def _product(translation: Translation, operator: TfliteOperator) -> None:
 
 
 def _pool(translation: Translation, operator: TfliteOperator) -> None:
-    given, made = (_grid(translation, number) for number in (operator.reads[0], operator.writes[0]))
+    given, made = (grid_of(translation, number) for number in (operator.reads[0], operator.writes[0]))
     if given != made:
         raise ValueError("expected a pool whose result has the scale of its operand, found another one")
     least, most = _ends(translation, operator)
@@ -188,7 +182,7 @@ def _pool(translation: Translation, operator: TfliteOperator) -> None:
 
 def _mean(translation: Translation, operator: TfliteOperator) -> None:
     """The average over height and width: one over their number is part of the multiplier, rounded down."""
-    given, made = (_grid(translation, number) for number in (operator.reads[0], operator.writes[0]))
+    given, made = (grid_of(translation, number) for number in (operator.reads[0], operator.writes[0]))
     shape = translation.shape(operator.reads[0])
     axes = {axis % len(shape) for axis in translation.whole_numbers(operator.reads[1], "axes")}
     if len(shape) != 4 or axes != {1, 2}:
@@ -217,7 +211,7 @@ def _pad(translation: Translation, operator: TfliteOperator) -> None:
     widths = translation.constant(operator.reads[1], "widths").astype(np.int64)
     if widths.ndim != 2 or widths.shape[1] != 2 or len(operator.reads) > 2:
         raise ValueError(f"expected two widths an axis and no value, found shape {list(widths.shape)}")
-    zero = _grid(translation, operator.reads[0]).zero
+    zero = grid_of(translation, operator.reads[0]).zero
     reads, write = [translation.name(operator.reads[0])], translation.name(operator.writes[0])
     translation.add(operator, PADDING, reads, write, widths=tuple(map(tuple, widths.tolist())), value=zero)
 
@@ -226,7 +220,7 @@ def _lookup(entries: Callable[[QuantisationGrid, QuantisationGrid], tuple[int, .
     """A function of one element, as a table; `entries` from the operand's grid and the result's, `function` its name in ONNX."""
 
     def translate(translation: Translation, operator: TfliteOperator) -> None:
-        given, made = (_grid(translation, number) for number in (operator.reads[0], operator.writes[0]))
+        given, made = (grid_of(translation, number) for number in (operator.reads[0], operator.writes[0]))
         reads = [translation.name(operator.reads[0])]
         result = translation.name(operator.writes[0])
         translation.add(operator, LOOKUP, reads, result, entries=entries(given, made), function=function)
@@ -242,26 +236,32 @@ def _clipped(reals: tuple[float | None, float | None]) -> Translator:
 
 def _relu6(translation: Translation, operator: TfliteOperator) -> None:
     """Reference kernels agree where the result has the scale of its operand: that of microcontrollers ignores another one."""
-    if _grid(translation, operator.reads[0]) != _grid(translation, operator.writes[0]):
+    if grid_of(translation, operator.reads[0]) != grid_of(translation, operator.writes[0]):
         raise ValueError("expected a Relu6 whose result has the scale of its operand, found another one")
     _clipped((0.0, 6.0))(translation, operator)
 
 
-def _at_the_edge(translation: Translation, operator: TfliteOperator) -> None:
-    """QUANTIZE of real features, or DEQUANTIZE of the result: the program's caller has integers. Between integers, other scales."""
+def _between_grids(translation: Translation, operator: TfliteOperator) -> None:
+    """QUANTIZE or DEQUANTIZE: nothing at the ends of the model, whose caller has integers; between integers another scale."""
     given, made = (translation.model.tensors[number] for number in (operator.reads[0], operator.writes[0]))
-    ends = operator.reads[0] in translation.model.inputs or operator.writes[0] in translation.model.outputs
-    if given.element_type == made.element_type == "INT8":
-        _lookup(rescaling_entries)(translation, operator)
-    elif ends and {given.element_type, made.element_type} == {"INT8", "FLOAT32"}:
+    if is_end(translation, operator):
         translation.add(operator, "Identity", [translation.name(given.number)], translation.name(made.number))
+    elif given.element_type == made.element_type == "INT8":
+        _lookup(rescaling_entries)(translation, operator)
     else:
-        raise ValueError(f"expected integers of 8 bits between the ends of the model, found {made.element_type}")
+        found = f"{given.element_type} to {made.element_type}"
+        raise ValueError(f"expected integers of 8 bits with a sign between the ends of the model, found {found}")
+
+
+def _leaky_relu(translation: Translation, operator: TfliteOperator) -> None:
+    alpha = operator.options.get("Alpha", 0.0)
+    slope = float(alpha) if isinstance(alpha, int | float) else 0.0
+    _lookup(lambda given, made: leaky_relu_entries(given, made, slope))(translation, operator)
 
 
 def _softmax(translation: Translation, operator: TfliteOperator) -> None:
     """A program that returns a class leaves it out."""
-    given, made = (_grid(translation, number) for number in (operator.reads[0], operator.writes[0]))
+    given, made = (grid_of(translation, number) for number in (operator.reads[0], operator.writes[0]))
     if made != QuantisationGrid(2.0**-8, LEAST):
         raise ValueError(f"expected a Softmax in steps of 1/256 from -128 on, found {made.step!r} and {made.zero}")
     beta = operator.options.get("Beta", 0.0)
@@ -275,7 +275,7 @@ def _same_grid(translator: Translator) -> Translator:
 
     def translate(translation: Translation, operator: TfliteOperator) -> None:
         tensors = [translation.model.tensors[n] for n in (*operator.reads, *operator.writes) if n >= 0]
-        grids = {_grid(translation, tensor.number) for tensor in tensors if tensor.element_type == "INT8"}
+        grids = {grid_of(translation, tensor.number) for tensor in tensors if tensor.element_type == "INT8"}
         if len(grids) > 1:
             raise ValueError(f"expected one scale and zero point for all that is moved, found {len(grids)}")
         translator(translation, operator)
@@ -287,26 +287,6 @@ def _arg_max(translation: Translation, operator: TfliteOperator) -> None:
     axis = translation.whole_numbers(operator.reads[1], "axis")[0]
     reads = [translation.name(operator.reads[0])]
     translation.add(operator, "ArgMax", reads, translation.name(operator.writes[0]), axis=axis, keepdims=0)
-
-
-def grids_of_ends(model: TfliteModel) -> tuple[QuantisationGrid | None, QuantisationGrid | None]:
-    """Those of the input and of the first output: their own where they are integers, else that of what QUANTIZE makes of the one and of
-    what DEQUANTIZE takes for the other; None where there is no grid."""
-    translation = Translation(model)
-    after, before = model.inputs[0], model.outputs[0]
-    for operator in model.operators:
-        if operator.kind == "QUANTIZE" and model.inputs[0] in operator.reads:
-            after = operator.writes[0]
-        if operator.kind == "DEQUANTIZE" and model.outputs[0] in operator.writes:
-            before = operator.reads[0]
-    return _grid_if_any(translation, after), _grid_if_any(translation, before)
-
-
-def _grid_if_any(translation: Translation, number: int) -> QuantisationGrid | None:
-    try:
-        return _grid(translation, number)
-    except ValueError:
-        return None
 
 
 QUANTISED: Mapping[str, Translator] = MappingProxyType(
@@ -326,8 +306,9 @@ QUANTISED: Mapping[str, Translator] = MappingProxyType(
         "RELU6": _relu6,
         "LOGISTIC": _lookup(logistic_entries, "Sigmoid"),
         "TANH": _lookup(tanh_entries),
-        "QUANTIZE": _at_the_edge,
-        "DEQUANTIZE": _at_the_edge,
+        "LEAKY_RELU": _leaky_relu,
+        "QUANTIZE": _between_grids,
+        "DEQUANTIZE": _between_grids,
         "SOFTMAX": _softmax,
         "ARG_MAX": _arg_max,
     }

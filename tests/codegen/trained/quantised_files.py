@@ -268,11 +268,16 @@ class RandomNetworks:
         )
 
     def _function(self, net: QuantisedNetwork, last: int) -> int:
-        tensor, kind = net.tensors[last], str(self.random.choice(["LOGISTIC", "TANH", "RELU", "RELU6", "QUANTIZE"]))
+        kinds = ["LOGISTIC", "TANH", "RELU", "RELU6", "LEAKY_RELU", "QUANTIZE"]
+        tensor, kind = net.tensors[last], str(self.random.choice(kinds))
         (given,), (zero,) = tensor.scales, tensor.zeros
-        if kind in ("RELU", "QUANTIZE"):
+        if kind in ("RELU", "LEAKY_RELU", "QUANTIZE"):
             wanted = given * float(self.random.uniform(0.3, 4))
-            return net.operator(kind, (last,), self._computed(tensor.shape, self._nearly(wanted, given)))
+            made = self._computed(tensor.shape, self._nearly(wanted, given))
+            if kind == "LEAKY_RELU":
+                alpha = float(self.random.choice([0.0, 0.01, 0.3, 1.5]))
+                return net.operator(kind, (last,), made, "LeakyReluOptions", Alpha=alpha)
+            return net.operator(kind, (last,), made)
         scale, zero = {"LOGISTIC": (1 / 256, -128), "TANH": (1 / 128, 0)}.get(kind, (given, zero))
         return net.operator(kind, (last,), self._computed(tensor.shape, scale, zero))
 

@@ -244,6 +244,19 @@ def test_the_largest_of_one_score_is_refused(
         imported(case(tail, outputs=1), tmp_path)
 
 
+@pytest.mark.parametrize("names", [(1, 2), (-1, 1)])
+def test_other_labels_of_one_probability_are_refused(names: tuple[int, int], tmp_path: Path) -> None:
+    model = case(("Sigmoid", ["s"], ["y"], {}), outputs=1)
+    with pytest.raises(InputError, match=rf"labels: expected 0 and 1, .*, found {names[0]} and {names[1]}"):
+        imported(model, tmp_path, np.array(names)[np.arange(30) % 2])
+
+
+def test_a_node_with_more_results_than_its_operator_has_is_refused(tmp_path: Path) -> None:
+    nodes = [("Squeeze", ["k"], ["c", "d"], {}), ("Add", ["x", "d"], ["y"], {})]
+    with pytest.raises(InputError, match="expected inputs that were written before, found .d."):
+        imported(Case("net", (1, 6), nodes, {"k": np.ones((1, 6), np.float32)}), tmp_path)
+
+
 def test_two_scores_become_one_whose_sign_is_the_class(tmp_path: Path) -> None:
     weights = np.random.default_rng(9).normal(0, 1, (6, 2)).astype(np.float32)
     nodes = [("Gemm", ["x", "w", "b"], ["s"], {}), ("Softmax", ["s"], ["y"], {"axis": 1})]

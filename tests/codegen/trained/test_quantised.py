@@ -158,6 +158,64 @@ def test_real_ends_of_a_file_are_its_callers(tmp_path: Path) -> None:
     np.testing.assert_array_equal(found.astype(np.float32), executed(path, reals).astype(np.float32))
 
 
+def test_ends_without_a_sign_are_the_same_grid(tmp_path: Path) -> None:
+    """As a converter writes them for `inference_input_type = uint8`: integers 128 above those that are computed with."""
+    pytest.importorskip("tflite_micro")
+    network = QuantisedNetwork()
+    first = network.tensor(QuantisedTensor((1, 6), "uint8", scales=(0.05,), zeros=(98,)))
+    inner = network.operator("QUANTIZE", (first,), QuantisedTensor((1, 6), scales=(0.05,), zeros=(-30,)))
+    total = network.operator("ADD", (inner, inner), QuantisedTensor((1, 6), scales=(0.11,), zeros=(12,)), "AddOptions")
+    network.operator("QUANTIZE", (total,), QuantisedTensor((1, 6), "uint8", scales=(0.11,), zeros=(140,)))
+    path = network.write(tmp_path / "made.tflite")
+    model = read_tflite(path, keep_quantisation=True)
+    assert (model.input_grid, model.output_grid) == (
+        QuantisationGrid(float(np.float32(0.05)), -30), QuantisationGrid(float(np.float32(0.11)), 12)
+    )  # fmt: skip
+    samples = np.random.default_rng(1).integers(0, 256, (20, 6))
+    found = outputs(converted(path), samples - 128) + 128
+    interpreter = pytest.importorskip("tflite_micro").runtime.Interpreter.from_file(str(path))
+    for sample, row in zip(samples, found, strict=True):
+        interpreter.set_input(sample.astype(np.uint8).reshape(1, 6), 0)
+        interpreter.invoke()
+        assert row.tolist() == interpreter.get_output(0).reshape(-1).tolist()
+
+
+def test_ends_without_a_sign_on_another_grid_are_refused(tmp_path: Path) -> None:
+    for scale, zero in ((0.06, 98), (0.05, 99)):
+        network = QuantisedNetwork()
+        first = network.tensor(QuantisedTensor((1, 6), "uint8", scales=(scale,), zeros=(zero,)))
+        inner = network.operator("QUANTIZE", (first,), QuantisedTensor((1, 6), scales=(0.05,), zeros=(-30,)))
+        network.operator("ADD", (inner, inner), QuantisedTensor((1, 6), scales=(0.11,), zeros=(12,)), "AddOptions")
+        assert "expected integers with and without a sign on one grid, found two" in refusal(network, tmp_path)
+
+
+def test_features_are_on_the_grid_of_the_input_where_it_is_rescaled(tmp_path: Path) -> None:
+    network = QuantisedNetwork()
+    first = network.tensor(QuantisedTensor((1, 6), scales=(0.05,), zeros=(-30,)))
+    network.operator("QUANTIZE", (first,), QuantisedTensor((1, 6), scales=(0.11,), zeros=(12,)))
+    model = read_tflite(network.write(tmp_path / "made.tflite"), keep_quantisation=True)
+    assert (model.input_grid, model.output_grid) == (
+        QuantisationGrid(float(np.float32(0.05)), -30), QuantisationGrid(float(np.float32(0.11)), 12)
+    )  # fmt: skip
+
+
+def test_a_border_before_an_average_is_its_padding(tmp_path: Path) -> None:
+    """It is counted, as its real zeros are, and no larger image is written."""
+    pytest.importorskip("tflite_micro")
+    network = QuantisedNetwork()
+    first = network.tensor(IMAGE)
+    widths = network.tensor(QuantisedTensor((4, 2), "int32", np.array([[0, 0], [1, 0], [0, 1], [0, 0]])))
+    padded = network.operator(
+        "PAD", (first, widths), QuantisedTensor((1, 5, 5, 2), scales=(0.05,), zeros=(7,)), "PadOptions"
+    )
+    options = {"Padding": 1, "StrideH": 1, "StrideW": 1, "FilterHeight": 2, "FilterWidth": 2}
+    network.operator("AVERAGE_POOL_2D", (padded,), IMAGE, "Pool2DOptions", **options)
+    path = network.write(tmp_path / "made.tflite")
+    made, samples = converted(path), np.random.default_rng(3).integers(-128, 128, (10, 32))
+    assert {type(o) for o in ir.operations(made.program.body)} == {ir.Conv2D}
+    np.testing.assert_array_equal(outputs(made, samples), executed_integers(path, samples))
+
+
 def test_weights_of_other_integers_are_refused(tmp_path: Path) -> None:
     network = QuantisedNetwork()
     first = network.tensor(QuantisedTensor((1, 3), scales=(0.1,), zeros=(0,)))
