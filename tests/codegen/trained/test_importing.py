@@ -253,7 +253,7 @@ def test_other_labels_of_one_probability_are_refused(names: tuple[int, int], tmp
 
 def test_a_node_with_more_results_than_its_operator_has_is_refused(tmp_path: Path) -> None:
     nodes = [("Squeeze", ["k"], ["c", "d"], {}), ("Add", ["x", "d"], ["y"], {})]
-    with pytest.raises(InputError, match="expected inputs that were written before, found .d."):
+    with pytest.raises(InputError, match=r"expected inputs that were written before, found .d."):
         imported(Case("net", (1, 6), nodes, {"k": np.ones((1, 6), np.float32)}), tmp_path)
 
 
