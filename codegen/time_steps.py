@@ -48,7 +48,7 @@ class _ColumnRounds:
 
 
 def over_frames(program: ir.Program, *, overlapping: bool = False) -> FramedProgram:
-    """The program as a loop over the frames of its input; it computes the same.
+    """The program as a loop over the frames of its input, along the first axis along which a window moves; it computes the same.
 
     With `overlapping` what is kept of layers outlasts a sample, so that the next one may begin inside it (`FramedProgram.hop`). ValueError,
     a sentence, that names the first operation that does not let it.
@@ -57,11 +57,19 @@ def over_frames(program: ir.Program, *, overlapping: bool = False) -> FramedProg
     if given is None:
         raise ValueError("The program takes no input, so nothing can be streamed.")
     failures: list[str] = []
+    without_windows: FramedProgram | None = None
     for axis in _candidate_axes(program, given):
         try:
-            return _Stepping(TimeWalk(program, given, axis), overlapping).made()
+            walk = TimeWalk(program, given, axis)
+            made = _Stepping(walk, overlapping).made()
         except ValueError as error:
             failures.append(str(error))
+            continue
+        if any(isinstance(one.operation, ir.Windowed) for one in walk.computed):
+            return made
+        without_windows = without_windows or made
+    if without_windows is not None:
+        return without_windows
     if failures:
         raise ValueError(failures[0])
     raise ValueError(

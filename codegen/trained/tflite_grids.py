@@ -50,8 +50,8 @@ def is_end(translation: Translation, operator: TfliteOperator) -> bool:
 
 
 def grids_of_ends(model: TfliteModel) -> tuple[QuantisationGrid | None, QuantisationGrid | None]:
-    """Those of the input and of the first output: their own where they are integers with a sign, else that of what QUANTIZE makes of the one
-    and of what DEQUANTIZE or QUANTIZE takes for the other; None where there is no grid."""
+    """Those of the input and of the first output: their own where they are integers with a sign, else that of what QUANTIZE makes of
+    the one and of what DEQUANTIZE or QUANTIZE takes for the other; None where there is no grid."""
     translation = Translation(model)
     after, before = model.inputs[0], model.outputs[0]
     signed = [model.tensors[number].element_type == "INT8" for number in (after, before)]

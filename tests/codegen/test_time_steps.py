@@ -22,6 +22,7 @@ from kilotune.codegen.trained.endings import Returns
 from kilotune.codegen.trained.tflite_models import read_tflite
 from kilotune.evaluators.fixed_point.reference import run_reference
 from kilotune.evaluators.fixed_point.simulator import Backend, Simulator
+from tests.codegen.trained.onnx_files import Case, converted
 from tests.codegen.trained.quantised_files import RandomNetworks
 from tests.codegen.walking_programs import HERE, WalkingPrograms
 
@@ -189,3 +190,19 @@ def test_an_average_over_everything_has_its_own_frames_behind_the_loop() -> None
     np.testing.assert_allclose(
         run_float(made.program, parameters, features).outputs, run_float(program, parameters, features).outputs
     )
+
+
+def test_frames_are_moments_where_an_elementwise_operation_reads_channels_first(tmp_path: Path) -> None:
+    """A product with numbers of its own walks along the channels too, but no window does."""
+    random = np.random.default_rng(2)
+    weights = {
+        "w": random.normal(0, 1, (5, 4, 3)).astype(np.float32),
+        "m": np.float32(0.5),
+        "d": np.float32(2.0),
+    }
+    nodes = [("Sub", ["x", "m"], ["s"], {}), ("Div", ["s", "d"], ["n"], {}), ("Conv", ["n", "w"], ["c"], {"pads": [1, 1]}),
+             ("Relu", ["c"], ["y"], {})]  # fmt: skip
+    program = converted(Case("net", (1, 4, 13), nodes, weights).write(tmp_path)).program
+    made = over_frames(program)
+    assert streamed(made.program, pushed=True)[1].frames == 13
+    assert made.order[:4] == (0, 13, 26, 39)
