@@ -12,7 +12,7 @@ import numpy.typing as npt
 from kilotune.codegen import ir
 from kilotune.codegen.arrays import FloatArray, IntArray
 from kilotune.codegen.emit.c import CSource
-from kilotune.codegen.fixed.arithmetic import quantise
+from kilotune.codegen.fixed.arithmetic import quantise_features
 
 Bytes = npt.NDArray[np.uint8]
 
@@ -129,4 +129,4 @@ def quantised(source: CSource, features: FloatArray) -> IntArray:
         raise ValueError("a float program takes its samples as they are")
     if not face.input_bits:
         return np.zeros((features.shape[0], 0), dtype=np.int64)
-    return quantise(features, face.input_bits, face.input_scale)
+    return quantise_features(features, face.input_bits, face.input_scale)

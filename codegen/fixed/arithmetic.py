@@ -62,6 +62,16 @@ def quantise(values: npt.ArrayLike, bits: int, scale: int) -> IntArray:
     return wrap(np.where(np.abs(scaled) < 2.0**62, scaled, 0.0).astype(np.int64), bits)
 
 
+def quantise_features(values: npt.ArrayLike, bits: int, scale: int) -> IntArray:
+    """`values * 2**scale` truncated toward zero, and beyond the range of `bits` its end, as an exported program's header makes features.
+
+    The papers' compilers give the input a scale at which the training samples fit; others may lie beyond.
+    """
+    limit = 1 << (bits - 1)
+    scaled = np.trunc(np.ldexp(np.asarray(values, dtype=np.float64), scale))
+    return np.clip(scaled, -limit, limit - 1).astype(np.int64)
+
+
 def exponent(magnitude: float) -> int:
     """The least e with `magnitude < 2**e`; 0 has the exponent 0."""
     return math.frexp(magnitude)[1] if magnitude > 0 else 0

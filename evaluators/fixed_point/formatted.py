@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from kilotune.codegen import ir
 from kilotune.codegen.arrays import Int32Array
-from kilotune.codegen.fixed.arithmetic import Rounding, quantise, scale_down, wrap
+from kilotune.codegen.fixed.arithmetic import Rounding, quantise_features, scale_down, wrap
 from kilotune.codegen.fixed.encoding import ParameterEncoding, stored_integers
 from kilotune.codegen.fixed.exponential import Exponential
 from kilotune.evaluators.c_structures import structures
@@ -184,7 +184,7 @@ def _laid_out(features: np.ndarray, bits: int, scale: int, value: npt.DTypeLike)
     blocks = _aligned_zeros((-(-samples // LANES), count, LANES), value)
     step = max(1, QUANTISED_TOGETHER // max(1, count * LANES)) * LANES
     for start in range(0, samples, step):
-        values = quantise(features[start : start + step], bits, scale).astype(value)
+        values = quantise_features(features[start : start + step], bits, scale).astype(value)
         padded = np.pad(values, ((0, -values.shape[0] % LANES), (0, 0))).reshape(-1, LANES, count)
         blocks[start // LANES : start // LANES + len(padded)] = padded.transpose(0, 2, 1)
     return blocks

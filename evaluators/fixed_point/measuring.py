@@ -39,9 +39,9 @@ DerivedMetric = Callable[[Mapping[str, np.ndarray]], np.ndarray]
 
 NO_METRICS: Mapping[str, DerivedMetric] = MappingProxyType({})
 
-SEMANTICS = 2
+SEMANTICS = 3
 """Version of what fixed-point programs compute and how they are measured; part of every fingerprint. 2: `expected_flips` and
-`expected_error` are measured, by which spaces rank."""
+`expected_error` are measured, by which spaces rank; 3: features beyond the range of the input are its ends, not wrapped around."""
 
 
 @dataclass(frozen=True)

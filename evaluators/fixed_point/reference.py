@@ -14,7 +14,7 @@ import numpy as np
 
 from kilotune.codegen import ir
 from kilotune.codegen.arrays import Int32Array, IntArray
-from kilotune.codegen.fixed.arithmetic import Rounding, quantise, scale_down, wrap
+from kilotune.codegen.fixed.arithmetic import Rounding, quantise_features, scale_down, wrap
 from kilotune.codegen.fixed.exponential import Exponential
 from kilotune.codegen.fixed.table import Column, FixedBatch
 from kilotune.codegen.ir import Constants
@@ -109,7 +109,7 @@ def _machine(batch: FixedBatch, index: int, parameters: Mapping[str, np.ndarray]
         if variable.role is ir.Role.PARAMETER:
             storage[variable.name] = batch.integers(index, column, parameters[variable.name]).reshape(-1, 1)
         elif variable.role is ir.Role.INPUT:
-            storage[variable.name] = quantise(features, bits, scale).T
+            storage[variable.name] = quantise_features(features, bits, scale).T
         else:
             storage[variable.name] = np.zeros((variable.size, samples), dtype=np.int64)
     return _Machine(batch, storage)

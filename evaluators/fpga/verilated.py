@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from kilotune.codegen.arrays import FloatArray, IntArray
-from kilotune.codegen.fixed.arithmetic import quantise
+from kilotune.codegen.fixed.arithmetic import quantise_features
 from kilotune.codegen.rtl.plan import HardwarePlan
 from kilotune.evaluators.compiled_library import cache_folder
 from kilotune.evaluators.fpga.tools import VERILATOR, ToolError, run_tool
@@ -37,7 +37,7 @@ def quantised_input(plan: HardwarePlan, features: FloatArray) -> IntArray:
     if read is None:
         return np.zeros((len(features), 1), dtype=np.int64)
     column = [v.name for v in batch.program.variables].index(read.name)
-    return quantise(features, int(batch.bits[0, column]), int(batch.scales[0, column]))
+    return quantise_features(features, int(batch.bits[0, column]), int(batch.scales[0, column]))
 
 
 def run_hardware(plan: HardwarePlan, features: FloatArray) -> HardwareRun:

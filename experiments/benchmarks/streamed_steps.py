@@ -14,7 +14,7 @@ import numpy as np
 
 from kilotune.codegen.emit.c import emit_c
 from kilotune.codegen.emit.shape import SHAPES
-from kilotune.codegen.fixed.arithmetic import quantise
+from kilotune.codegen.fixed.arithmetic import quantise_features
 from kilotune.evaluators.architectures.avr.run import AvrTarget
 from kilotune.evaluators.architectures.cortex.run import CortexTarget
 from kilotune.evaluators.fixed_point.simulator import Simulator
@@ -46,7 +46,7 @@ def main() -> None:
     width = face.features // face.frames
     stream = features[:STREAMED].reshape(-1, width) if hop else features.reshape(-1, width)
     artefact = of_emitted(source)
-    frames = quantise(stream, face.input_bits, face.input_scale).astype(artefact.input_type)
+    frames = quantise_features(stream, face.input_bits, face.input_scale).astype(artefact.input_type)
     target = CortexTarget(given.processor) if given.processor in PROCESSORS else AvrTarget(given.processor)
     sizes, run = target.run(artefact, frames)
     ends = np.arange(face.frames - 1, len(stream), hop or face.frames)

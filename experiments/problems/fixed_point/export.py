@@ -14,7 +14,7 @@ from kilotune.codegen.emit.project import DECISIONS, project_files, project_name
 from kilotune.codegen.emit.shape import SHAPES
 from kilotune.codegen.emit.targets.recording import Recording
 from kilotune.codegen.emit.targets.target import ProjectTarget
-from kilotune.codegen.fixed.arithmetic import quantise
+from kilotune.codegen.fixed.arithmetic import quantise_features
 from kilotune.codegen.fixed.table import FixedBatch
 from kilotune.evaluators.architectures.registry import project_target
 from kilotune.evaluators.fixed_point.simulator import Simulator
@@ -60,7 +60,7 @@ def export_batch(
     source_input = batch.program.input
     if source_input is not None:
         column = [v.name for v in batch.program.variables].index(source_input.name)
-        inputs = quantise(features, int(batch.bits[0, column]), int(batch.scales[0, column]))
+        inputs = quantise_features(features, int(batch.bits[0, column]), int(batch.scales[0, column]))
     recording = Recording(inputs, outputs)
     name = folder.absolute().name
     files = project_files(name, emit_program(problem, batch), recording, decided, kind, level)

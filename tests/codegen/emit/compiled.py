@@ -15,7 +15,7 @@ import pytest
 from kilotune.codegen import ir
 from kilotune.codegen.arrays import FloatArray, IntArray
 from kilotune.codegen.emit.c import CSource
-from kilotune.codegen.fixed.arithmetic import quantise
+from kilotune.codegen.fixed.arithmetic import quantise_features
 
 COMPILERS = [c for c in ("gcc", "clang", "cc") if shutil.which(c)]
 needs_compiler = pytest.mark.skipif(not COMPILERS, reason="no C compiler: install gcc to compare the emitted C")
@@ -34,7 +34,9 @@ class CompiledBatch:
         """Outputs [samples, elements of the result] of one source on float features."""
         face = self.sources[index].interface
         integers = (
-            quantise(features, face.input_bits, face.input_scale) if face.input_bits else np.zeros((len(features), 0))
+            quantise_features(features, face.input_bits, face.input_scale)
+            if face.input_bits
+            else np.zeros((len(features), 0))
         )
         return self.run_integers(index, integers)
 

@@ -12,7 +12,7 @@ import pytest
 from kilotune.codegen import ir
 from kilotune.codegen.emit.c import CSource, emit_c
 from kilotune.codegen.emit.targets.recording import Recording
-from kilotune.codegen.fixed.arithmetic import quantise
+from kilotune.codegen.fixed.arithmetic import quantise_features
 from kilotune.evaluators.fixed_point.reference import run_reference
 from tests.codegen.emit.compiled import needs_compiler
 from tests.codegen.emit.small_network import classifier
@@ -26,7 +26,7 @@ needs_make = pytest.mark.skipif(shutil.which("make") is None, reason="make is no
 def recorded(kind: ir.ResultKind) -> tuple[CSource, Recording]:
     model, batch = classifier(result_kind=kind)
     source = emit_c(batch, model.parameters)
-    inputs = quantise(model.features, source.interface.input_bits, source.interface.input_scale)
+    inputs = quantise_features(model.features, source.interface.input_bits, source.interface.input_scale)
     return source, Recording(inputs, run_reference(batch, model.parameters, model.features)[0])
 
 

@@ -16,7 +16,7 @@ from kilotune.codegen.emit.project import project_files
 from kilotune.codegen.emit.shape import SHAPES
 from kilotune.codegen.emit.streaming import FrameStream, streamed
 from kilotune.codegen.emit.targets.recording import Recording
-from kilotune.codegen.fixed.arithmetic import quantise
+from kilotune.codegen.fixed.arithmetic import quantise_features
 from kilotune.evaluators.architectures.registry import project_target
 from tests.codegen.emit.written import write_project
 from tests.evaluators.devices.candidates import bundled
@@ -103,7 +103,7 @@ def recorded(name: str, seed: int | None) -> tuple[CSource, Recording]:
     candidate = bundled(name, samples=20, seed=seed)
     face = candidate.source.interface
     return candidate.source, Recording(
-        quantise(candidate.features, face.input_bits, face.input_scale), np.asarray(candidate.expected)
+        quantise_features(candidate.features, face.input_bits, face.input_scale), np.asarray(candidate.expected)
     )
 
 
@@ -155,7 +155,7 @@ def test_inner_loops_are_those_of_the_program_that_was_measured(target: str) -> 
     candidate = bundled("fastgrnn16-digits", samples=2)
     shape, pushed = SHAPES["unrolled16"], target != "c-frames"
     face = candidate.source.interface
-    recording = Recording(quantise(candidate.features, face.input_bits, face.input_scale), candidate.expected)
+    recording = Recording(quantise_features(candidate.features, face.input_bits, face.input_scale), candidate.expected)
     whole, expected = (
         emit_c(candidate.batch, candidate.parameters, candidate.source.offsets, shape=shape, **asked)
         for asked in ({}, {"in_steps": pushed, "in_frames": not pushed})

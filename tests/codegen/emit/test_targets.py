@@ -16,7 +16,7 @@ from kilotune.codegen import ir
 from kilotune.codegen.emit.c import CSource, emit_c
 from kilotune.codegen.emit.project import project_files, project_names
 from kilotune.codegen.emit.targets.recording import Recording
-from kilotune.codegen.fixed.arithmetic import quantise
+from kilotune.codegen.fixed.arithmetic import quantise_features
 from kilotune.codegen.fixed.table import FixedBatch
 from kilotune.evaluators.architectures.registry import project_target, project_targets
 from kilotune.evaluators.fixed_point.reference import run_reference
@@ -49,7 +49,7 @@ def recorded(kind: ir.ResultKind) -> tuple[CSource, Recording]:
 
 def recording_of(model: RandomModel, batch: FixedBatch) -> tuple[CSource, Recording]:
     source = emit_c(batch, model.parameters)
-    inputs = quantise(model.features, source.interface.input_bits, source.interface.input_scale)
+    inputs = quantise_features(model.features, source.interface.input_bits, source.interface.input_scale)
     return source, Recording(inputs, run_reference(batch, model.parameters, model.features)[0])
 
 
@@ -194,7 +194,7 @@ def recorded_frames() -> tuple[CSource, Recording]:
     """Four samples of 8 frames for a recurrent network."""
     candidate = bundled("fastgrnn16-digits", samples=4)
     face = candidate.source.interface
-    inputs = quantise(candidate.features, face.input_bits, face.input_scale)
+    inputs = quantise_features(candidate.features, face.input_bits, face.input_scale)
     return candidate.source, Recording(inputs, candidate.expected.copy())
 
 

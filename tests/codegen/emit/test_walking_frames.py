@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from kilotune.codegen.arrays import FloatArray, IntArray
 from kilotune.codegen.emit.c import CSource, emit_c
 from kilotune.codegen.emit.shape import SHAPES
-from kilotune.codegen.fixed.arithmetic import quantise
+from kilotune.codegen.fixed.arithmetic import quantise_features
 from kilotune.codegen.fixed.shiftry import ShiftryLowering
 from kilotune.codegen.fixed.table import FixedBatch
 from kilotune.codegen.time_steps import FramedProgram, over_frames
@@ -58,7 +58,7 @@ class Called:
         self.width = self.face.features // max(self.face.frames, 1)
 
     def integers(self, features: FloatArray) -> IntArray:
-        rows = quantise(features, self.face.input_bits, self.face.input_scale)
+        rows = quantise_features(features, self.face.input_bits, self.face.input_scale)
         return np.ascontiguousarray(rows).astype(TYPES[self.face.input_bits])
 
     def at_once(self, row: np.ndarray) -> list[int]:
