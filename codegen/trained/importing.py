@@ -31,7 +31,7 @@ from kilotune.codegen.trained.normalising import check_quantised_range
 from kilotune.codegen.trained.onnx_models import read_onnx
 from kilotune.codegen.trained.polynomials import with_rows_of_terms
 from kilotune.codegen.trained.qlinear import with_real_operators
-from kilotune.codegen.trained.quantised_ends import with_ends
+from kilotune.codegen.trained.quantised_ends import with_ends, without_idle_rounding
 from kilotune.codegen.trained.rolling import rolled
 from kilotune.codegen.trained.samples import SamplePart, Samples, read_samples
 from kilotune.codegen.trained.tflite_models import read_tflite
@@ -54,10 +54,10 @@ def import_bundle(path: Path, data: Path, label: str | None = None, returns: Ret
     samples = read_samples(data, (1, 0, *model.input_shape) if model.kept else model.input_shape, label)
     model = over_frames(model, samples.train.features.shape[1] // math.prod(model.input_shape))
     check_quantised_range(model, samples.train.features, data)
-    model = with_ends(model, samples.train.features)
     wanted = returns or returned(model, samples.train.targets, data)
     if wanted is Returns.VALUE:
         _check_real(model)
+    model = _with_ends(model, path, samples.train.features)
     scaled = scaled_features(shortened(model, wanted), samples.train.features)
     if scaled is None:
         converted, scaling = convert(model, path.stem, wanted), None
@@ -71,6 +71,15 @@ def import_bundle(path: Path, data: Path, label: str | None = None, returns: Ret
     return Bundle(
         path.stem, converted.program, converted.parameters, train, test, converted.class_count, scaling, names
     )
+
+
+def _with_ends(model: TrainedGraph, path: Path, features: RealArray) -> TrainedGraph:
+    """As `with_ends`. A TensorFlow Lite file is read again with what rounds its values, and stays as it was read where none is at an end:
+    what is alike in its steps is easier to see then."""
+    if not model.rounded or model.kept:
+        return with_ends(model, features)
+    bounded = without_idle_rounding(with_ends(read_tflite(path, rounding=True), features))
+    return model if bounded is None else rolled(bounded)
 
 
 def _check_real(model: TrainedGraph) -> None:

@@ -54,6 +54,16 @@ def with_ends(model: TrainedGraph, features: RealArray) -> TrainedGraph:
     return _bounded(model, {place: _reached(ends[place], values) for place, values in seen.items()})
 
 
+def without_idle_rounding(model: TrainedGraph) -> TrainedGraph | None:
+    """The model of `with_ends` without each QuantizeLinear that bounds nothing; None where that are all."""
+    nodes, bounds = list[TrainedNode](), False
+    for node in model.nodes:
+        idle = node.kind == "QuantizeLinear" and all(map(math.isinf, node.attributes.get(ENDS, (math.inf,))))
+        bounds |= node.kind == "QuantizeLinear" and not idle
+        nodes.append(node.in_its_place("Identity", node.inputs[0]) if idle else node)
+    return replace(model, nodes=tuple(nodes)) if bounds else None
+
+
 def _ends(model: TrainedGraph, node: TrainedNode) -> Ends | None:
     """Those of a QuantizeLinear with one scale for all; None for every other node."""
     if node.kind != "QuantizeLinear" or len(node.inputs) < 2 or node.inputs[0] in model.constants:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
 
@@ -31,9 +32,10 @@ ELEMENT_TYPES = MappingProxyType(
 """What constants are made of, by the schema's names."""
 
 
-def read_tflite(path: Path, *, keep_quantisation: bool = False) -> TrainedGraph:
-    """The model of a TensorFlow Lite file, with `keep_quantisation` of its own integers. InputError, one sentence, for a file that is none,
-    and for inputs and outputs other than one."""
+def read_tflite(path: Path, *, keep_quantisation: bool = False, rounding: bool = False) -> TrainedGraph:
+    """The model of a TensorFlow Lite file, with `keep_quantisation` of its own integers, with `rounding` of real numbers with a
+    QuantizeLinear behind every sum of products, sum and product whose results are integers. InputError, one sentence, for a file that is
+    none, and for inputs and outputs other than one."""
     subgraphs = (read_model(path),) if keep_quantisation else read_subgraphs(path)
     model = subgraphs[0]
     if len(model.inputs) != 1 or not model.outputs:
@@ -44,6 +46,8 @@ def read_tflite(path: Path, *, keep_quantisation: bool = False) -> TrainedGraph:
     _add_constants(translation, constants)
     for operator in model.operators:
         _translate(translation, operator, QUANTISED if keep_quantisation else TRANSLATORS)
+        if rounding:
+            _round_result(translation, operator)
     given = model.tensors[model.inputs[0]]
     try:
         check_features(given.shape)
@@ -140,6 +144,28 @@ def _translate(translation: Translation, operator: TfliteOperator, translators: 
             found if found.startswith("expected ") else f"expected operands and options of its kind, found {found}"
         )
         _refuse(translation, operator, refusal)
+
+
+def _round_result(translation: Translation, operator: TfliteOperator) -> None:
+    """Behind an operator that may exceed the integers of its result, what makes these of real numbers."""
+    if operator.kind not in ARITHMETIC or operator.kind in ("QUANTIZE", "DEQUANTIZE") or not operator.writes:
+        return
+    tensor, node = translation.model.tensors[operator.writes[0]], translation.nodes[-1]
+    quantised, kind = tensor.quantisation, ELEMENT_TYPES.get(tensor.element_type)
+    name = translation.name(tensor.number)
+    if (
+        quantised is None
+        or quantised.scales.size != 1
+        or kind not in (np.int8, np.uint8, np.int16)
+        or node.output != name
+    ):
+        return
+    exact = f"{name}/exact"
+    scale = translation.constant_of(operator, "scale", quantised.scales.reshape(()))
+    zero = translation.constant_of(operator, "zero", quantised.zero_points.reshape(()).astype(kind))
+    translation.nodes[-1] = replace(node, outputs=(exact, *node.outputs[1:]))
+    place = f"{node.place}, rounded"
+    translation.nodes.append(TrainedNode("QuantizeLinear", (exact, scale, zero), (name,), place))
 
 
 def _refuse(translation: Translation, operator: TfliteOperator, why: str) -> None:

@@ -14,6 +14,7 @@ from kilotune.codegen.trained.endings import Returns
 from kilotune.codegen.trained.importing import import_bundle
 from tests.codegen.trained.cases import draw
 from tests.codegen.trained.onnx_files import Case, reference
+from tests.codegen.trained.quantised_files import QuantisedNetwork, QuantisedTensor, executed_integers
 
 FEATURES = np.random.default_rng(9).normal(0, 1.5, (80, 6)).astype(np.float32).astype(np.float64)
 WEIGHTS = {"w": draw(6, 5), "v": draw(5, 3)}
@@ -51,3 +52,29 @@ def test_values_end_where_the_integers_do(low: float, high: float, tmp_path: Pat
 def test_an_end_that_nothing_reaches_costs_nothing(low: float, high: float, bounds: int, tmp_path: Path) -> None:
     program = _imported(low, high, tmp_path)[0].program
     assert sum(isinstance(operation, ir.Relu | ir.Relu6) for operation in ir.operations(program.body)) == bounds
+
+
+@pytest.mark.parametrize(("scale", "bounds"), [(0.02, 1), (0.5, 0)])
+def test_values_of_tensorflow_lite_end_where_their_integers_do(scale: float, bounds: int, tmp_path: Path) -> None:
+    """The sums of the first product reach 20 and more; 0.02 ends at 2.5."""
+    pytest.importorskip("tflite_micro")
+    random = np.random.default_rng(4)
+    network = QuantisedNetwork()
+    first = network.tensor(QuantisedTensor((1, 6), scales=(0.05,), zeros=(0,)))
+    data = random.integers(-127, 128, (5, 6)), random.integers(-127, 128, (3, 5))
+    weights = [network.tensor(QuantisedTensor(one.shape, data=one, scales=(0.02,))) for one in data]
+    sums = network.operator(
+        "FULLY_CONNECTED", (first, weights[0], -1), QuantisedTensor((1, 5), scales=(scale,)), "FullyConnectedOptions"
+    )
+    network.operator(
+        "FULLY_CONNECTED", (sums, weights[1], -1), QuantisedTensor((1, 3), scales=(8.0,)), "FullyConnectedOptions"
+    )
+    path = network.write(tmp_path / "made.tflite")
+    integers = random.integers(-128, 128, (40, 6))
+    np.savez(tmp_path / "d.npz", X=integers * 0.05)
+    bundle = import_bundle(path, tmp_path / "d.npz", returns=Returns.VALUE)
+    found = run_float(bundle.program, bundle.parameters, integers * 0.05).outputs
+    expected = executed_integers(path, integers) * 8.0
+    rounding = scale / 2 * 0.02 * np.abs(data[1]).sum(axis=1).max() + 4.0
+    assert np.abs(found - expected).max() <= rounding + 0.1
+    assert len([o for o in ir.operations(bundle.program.body) if isinstance(o, ir.Relu | ir.Pointwise)]) == 2 * bounds
