@@ -251,7 +251,7 @@ def _mean(made: Completed, pending: Pending) -> None:
     def completion(count: int) -> ir.Requantisation:
         return _mean_completion(made, image.grid, count)
 
-    keep = node.kind != "ReduceMean" or bool(node.integer("keepdims", 1))
+    keep = bool(node.integer("keepdims", 1))
     made.add(node, MEAN, image.name, channels_second=True, axes=axes, keepdims=keep, completion_of=completion)
 
 
@@ -288,7 +288,7 @@ def _concat(made: Completed, pending: Pending) -> None:
         else:
             constant = pending.constant(place, "parts")
             names.append(made.constant(f"part {place}", made.grid.apply(constant.grid.reals(constant.integers))))
-    made.add(pending.node, "Concat", *names, axis=pending.node.integer("axis", 1))
+    made.add(pending.node, "Concat", *names, axis=pending.node.attributes["axis"])
 
 
 def _pad(made: Completed, pending: Pending) -> None:

@@ -22,6 +22,7 @@ from kilotune.codegen.trained.builder import Builder, inverse
 from kilotune.codegen.trained.elementwise import aligned_operands, unary
 from kilotune.codegen.trained.model import TrainedNode
 from kilotune.codegen.trained.products import as_image, channels_second, in_memory_order
+from kilotune.codegen.trained.rearranging import without_axis
 
 CONVOLUTION, MATRIX, SUM, PRODUCT = "quantised Conv", "quantised MatMul", "quantised Sum", "quantised Product"
 LARGEST, AVERAGE, PADDING, LOOKUP = "quantised MaxPool", "quantised AveragePool", "quantised Pad", "quantised Lookup"
@@ -33,15 +34,22 @@ def _image(builder: Builder, node: TrainedNode) -> tuple[View, int]:
     """The first operand (batch, height, width, channels), and how many axes it has in the file."""
     view = builder.view(builder.tensor(node.inputs[0]))
     rank = len(view.shape)
-    second = bool(node.attributes.get("channels_second"))
-    if rank not in ((3, 4) if second else (4,)):
-        raise ValueError(f"expected an image{' or a sequence' if second else ''}, found shape {list(view.shape)}")
-    return (as_image(view) if second else view), rank
+    if rank not in (3, 4):
+        raise ValueError(f"expected an image or a sequence, found shape {list(view.shape)}")
+    if node.attributes.get("channels_second"):
+        return as_image(view), rank
+    if rank == 3:
+        (count, *rest), (step, *steps) = view.shape, view.strides
+        view = View(view.variable, (count, 1, *rest), (step, rest[0] * steps[0], *steps), view.offset)
+    return view, rank
 
 
 def _bind_image(builder: Builder, node: TrainedNode, image: View, rank: int) -> None:
     """The result of the node, as the file has it."""
-    builder.bind(node.output, channels_second(image, rank) if node.attributes.get("channels_second") else image)
+    if node.attributes.get("channels_second"):
+        builder.bind(node.output, channels_second(image, rank))
+    else:
+        builder.bind(node.output, without_axis(image, 1) if rank == 3 else image)
 
 
 def _convolution(builder: Builder, node: TrainedNode) -> None:
@@ -166,7 +174,7 @@ def _average(builder: Builder, node: TrainedNode) -> None:
 def _mean(builder: Builder, node: TrainedNode) -> None:
     """Every channel as an image of its own, under a filter of ones as large as it."""
     image, rank = _image(builder, node)
-    spatial = tuple(range(2, rank)) if node.attributes.get("channels_second") else (1, 2)
+    spatial = tuple(range(2, rank)) if node.attributes.get("channels_second") else tuple(range(1, rank - 1))
     axes = node.attributes["axes"]
     if axes is not None and tuple(sorted(axis % rank for axis in axes)) != spatial:
         raise ValueError(f"expected the mean over all places of an image, found axes {list(axes)} of {rank}")

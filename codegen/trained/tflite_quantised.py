@@ -181,14 +181,14 @@ def _pool(translation: Translation, operator: TfliteOperator) -> None:
 
 
 def _mean(translation: Translation, operator: TfliteOperator) -> None:
-    """The average over height and width: one over their number is part of the multiplier, rounded down."""
+    """The average over height and width, or over time: one over their number is part of the multiplier, rounded down."""
     given, made = (grid_of(translation, number) for number in (operator.reads[0], operator.writes[0]))
     shape = translation.shape(operator.reads[0])
     axes = {axis % len(shape) for axis in translation.whole_numbers(operator.reads[1], "axes")}
-    if len(shape) != 4 or axes != {1, 2}:
-        raise ValueError(
-            f"expected the mean over height and width of an image, found axes {sorted(axes)} of {list(shape)}"
-        )
+    spatial = tuple(range(1, len(shape) - 1))
+    if len(shape) not in (3, 4) or axes != set(spatial):
+        expected = "the mean over height and width of an image, or over time"
+        raise ValueError(f"expected {expected}, found axes {sorted(axes)} of {list(shape)}")
     factor = fixed_multiplier(given.step / made.step)
 
     def completion(count: int) -> ir.Requantisation:
@@ -202,7 +202,7 @@ def _mean(translation: Translation, operator: TfliteOperator) -> None:
         [translation.name(operator.reads[0])],
         translation.name(operator.writes[0]),
         completion_of=completion,
-        axes=(1, 2),
+        axes=spatial,
         keepdims=len(translation.shape(operator.writes[0])) == len(shape),
     )
 

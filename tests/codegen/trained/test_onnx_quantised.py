@@ -107,6 +107,26 @@ REAL_WEIGHTS = ("DequantizeLinear", ["w", "v", "n"], ["m"], {})
             "expected weights of 8 bits less their zero point (quantise them symmetrically), found -144 to -45",
         ),
         (
+            quantised(("DequantizeLinear", ["w", "v", "n"], ["m"], {"axis": 2}), ("Gemm", ["r", "m"], ["a"], {"transB": 1}), *closed("a"),
+                      **WEIGHTS | {"v": np.full(6, 0.02, np.float32), "n": np.zeros(6, np.int8)}),
+            "expected scales along an axis of [2, 6], found 6",
+        ),
+        (
+            quantised(REAL_WEIGHTS, ("DequantizeLinear", ["b", "k"], ["c"], {}), ("Gemm", ["r", "m", "c"], ["a"], {"transB": 1}),
+                      *closed("a"), **WEIGHTS, b=np.zeros(3, np.int32), k=np.float32(0.001)),
+            "expected a bias and a scale for each of 2 channels, found 3 and 1",
+        ),
+        (
+            quantised(REAL_WEIGHTS, ("DequantizeLinear", ["b", "k"], ["c"], {}), ("Gemm", ["r", "m", "c"], ["a"], {"transB": 1}),
+                      *closed("a"), **WEIGHTS, b=np.zeros(2, np.int32), k=np.float32(0.002)),
+            "expected biases whose scale is that of the features times that of the weights, found others",
+        ),
+        (
+            quantised(("DequantizeLinear", ["w", "v", "n"], ["m"], {"axis": 1}), ("Gemm", ["r", "m"], ["a"], {"transB": 1}), *closed("a"),
+                      **WEIGHTS | {"v": np.full(6, 0.02, np.float32), "n": np.zeros(6, np.int8)}),
+            "expected a scale for each output, found scales along axis 1",
+        ),
+        (
             quantised(("Softmax", ["r"], ["y"], {})),
             "expected a class as the result (--returns class), or a file without Softmax, found probabilities",
         ),
@@ -156,12 +176,27 @@ def test_all_obstacles_are_in_one_message(tmp_path: Path) -> None:
                   ("Relu", ["a"], ["b"], {}), ("QuantizeLinear", ["a", "t", "z"], ["j"], {}),
                   ("DequantizeLinear", ["j", "t", "z"], ["c"], {}), ("QuantizeLinear", ["b", "t", "u"], ["k"], {}),
                   ("DequantizeLinear", ["k", "t", "u"], ["d"], {}), ("Add", ["c", "d"], ["e"], {}), *closed("e"), **WEIGHTS),
-        quantised(("ReduceMean", ["r"], ["a"], {"axes": [2, 3], "keepdims": 0}), *closed("a"), shape=(1, 3, 4, 2)),
+        quantised(("ReduceMean", ["r"], ["a"], {"axes": [2, 3], "keepdims": 0}), ("QuantizeLinear", ["a", "t", "u"], ["j"], {}),
+                  ("DequantizeLinear", ["j", "t", "u"], ["b"], {}), REAL_WEIGHTS, ("Gemm", ["b", "m"], ["c"], {"transB": 1}), *closed("c"),
+                  shape=(1, 6, 4, 2), **WEIGHTS),
     ],
 )  # fmt: skip
 def test_small_networks_equal_onnx_runtime(case: Case, tmp_path: Path) -> None:
     found, expected = compared(case.write(tmp_path), case.features)
     np.testing.assert_array_equal(found, expected)
+
+
+def test_scales_are_along_the_second_axis_where_nothing_is_said(tmp_path: Path) -> None:
+    """Of constants that are quantised in the file and of those that are stored so; -128 is a weight like others."""
+    matrix = np.random.default_rng(1).integers(-128, 128, (6, 2)).astype(np.int8)
+    matrix[0, 0] = -128
+    scales = {"v": np.array([0.02, 0.013], np.float32), "n": np.zeros(2, np.int8)}
+    stored = quantised(REAL_WEIGHTS, ("MatMul", ["r", "m"], ["a"], {}), *closed("a"), w=matrix, **scales)
+    real = quantised(("QuantizeLinear", ["w", "v", "n"], ["l"], {}), ("DequantizeLinear", ["l", "v", "n"], ["m"], {}),
+                     ("MatMul", ["r", "m"], ["a"], {}), *closed("a"), w=(matrix * scales["v"]).astype(np.float32), **scales)  # fmt: skip
+    for case in (stored, real):
+        found, expected = compared(case.write(tmp_path), case.features)
+        np.testing.assert_array_equal(found, expected)
 
 
 def test_weights_that_a_file_keeps_as_real_numbers_before_they_are_rounded(tmp_path: Path) -> None:

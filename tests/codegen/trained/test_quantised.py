@@ -216,6 +216,25 @@ def test_a_border_before_an_average_is_its_padding(tmp_path: Path) -> None:
     np.testing.assert_array_equal(outputs(made, samples), executed_integers(path, samples))
 
 
+@given(st.integers(0, 1 << 32), st.booleans())
+def test_averages_over_time_equal_the_reference_kernel(seed: int, kept: bool) -> None:
+    """As Keras writes GlobalAveragePooling1D."""
+    pytest.importorskip("tflite_micro")
+    random = np.random.default_rng(seed)
+    shape = (1, int(random.integers(1, 12)), int(random.integers(1, 5)))
+    grids = [(float(np.exp(random.uniform(-5, -2))), int(random.integers(-128, 128))) for _ in range(2)]
+    network = QuantisedNetwork()
+    first = network.tensor(QuantisedTensor(shape, scales=(grids[0][0],), zeros=(grids[0][1],)))
+    axis = network.tensor(QuantisedTensor((1,), "int32", np.array([1])))
+    wanted = (1, 1, shape[2]) if kept else (1, shape[2])
+    made = QuantisedTensor(wanted, scales=(grids[1][0],), zeros=(grids[1][1],))
+    network.operator("MEAN", (first, axis), made, "ReducerOptions", KeepDims=kept)
+    samples = random.integers(-128, 128, (5, shape[1] * shape[2]))
+    with tempfile.TemporaryDirectory() as folder:
+        path = network.write(Path(folder) / "made.tflite")
+        np.testing.assert_array_equal(outputs(converted(path), samples), executed_integers(path, samples))
+
+
 def test_weights_of_other_integers_are_refused(tmp_path: Path) -> None:
     network = QuantisedNetwork()
     first = network.tensor(QuantisedTensor((1, 3), scales=(0.1,), zeros=(0,)))
