@@ -90,6 +90,9 @@ def _part(path: Path, shape: tuple[int, ...], features: str, labels: str | None)
     if labels is None:
         return SamplePart(rows, None)
     targets = _labels(path, labels)
+    if targets.ndim == 2 and len(targets) == len(rows) and targets.shape[1] > 1:
+        expected = "one class or value a sample (the place of a one in a row, or a model for each value)"
+        raise InputError(str(path), subject=f"array {labels}", expected=expected, found=f"{targets.shape[1]} a sample")
     if targets.size != len(rows):
         raise InputError(str(path), subject=f"array {labels}", expected=f"{len(rows)} numbers", found=str(targets.size))
     check_finite(targets, path)

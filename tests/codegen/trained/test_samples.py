@@ -72,6 +72,11 @@ def test_images_with_their_channels_last_are_turned_for_a_model_that_has_them_fi
     [
         ({"X": FEATURES[:, :5]}, None, "array X: expected 6 features a sample (6), as the model takes, found 5"),
         ({"X": FEATURES, "y": CLASSES[:3]}, None, "array y: expected 4 numbers, found 3"),
+        (
+            {"X": FEATURES, "y": np.eye(4)[:, :3]},
+            None,
+            "array y: expected one class or value a sample (the place of a one",
+        ),
         ({"X": FEATURES, "y": CLASSES}, "z", "arrays: expected z, as --label says, found X, y"),
         ({"a": FEATURES, "b": CLASSES}, None, "arrays: expected one of X, x, "),
         ({"X": np.where(FEATURES == 7, np.nan, FEATURES)}, None, "element [1, 1]: expected a finite number, found nan"),
