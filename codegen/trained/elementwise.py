@@ -99,6 +99,24 @@ def binary(operation: BinaryOperation) -> Callable[[Builder, TrainedNode], None]
     return convert
 
 
+def extreme(builder: Builder, node: TrainedNode) -> None:
+    """Max or Min of two operands: a + relu(b - a), or a - relu(a - b); with one number it is a bound."""
+    if len(node.inputs) != 2:
+        raise ValueError(f"expected {node.kind} of two operands, found {len(node.inputs)}")
+    largest = node.kind == "Max"
+    number = next((name for name in node.inputs if name in builder.constants), "")
+    if number and builder.weights(number, "bound").size == 1:
+        other = next(name for name in node.inputs if name != number)
+        ends = {"min" if largest else "max": float(builder.constants[number].reshape(-1)[0])}
+        clip(builder, node.in_its_place("Clip", other, **ends))
+        return
+    values = [builder.weights(n, "constants") if n in builder.constants else _operand(builder, n) for n in node.inputs]
+    first, second = values if largest else values[::-1]
+    relu, names = maker(builder, "relu"), (number, node.output)
+    above = apply(builder, combine(builder, ir.Subtract, second, first, names), node.output, relu)
+    builder.bind(node.output, combine(builder, ir.Add if largest else ir.Subtract, values[0], above, names))
+
+
 def summed(builder: Builder, node: TrainedNode) -> None:
     """The sum of any number of operands, one after the other."""
     if len(node.inputs) < 2:

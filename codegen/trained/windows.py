@@ -94,7 +94,7 @@ def global_pool(builder: Builder, node: TrainedNode) -> None:
 
 
 def reduction(builder: Builder, node: TrainedNode) -> None:
-    """ReduceMean or ReduceSum over constant axes."""
+    """ReduceMean, ReduceSum or ReduceMax over constant axes."""
     view = builder.view(builder.tensor(node.inputs[0]))
     rank = len(view.shape)
     given = builder.optional(node, 1)
@@ -103,7 +103,10 @@ def reduction(builder: Builder, node: TrainedNode) -> None:
         builder.bind(node.output, view)
         return
     axes = tuple(sorted({axis_of(axis, rank) for axis in named} or range(rank)))
-    result = _means(builder, view, axes, node.output, mean=node.kind == "ReduceMean")
+    if node.kind == "ReduceMax":
+        result = _largest_of_rows(builder, _rows_over(builder, view, axes), node.output)
+    else:
+        result = _means(builder, view, axes, node.output, mean=node.kind == "ReduceMean")
     keep = node.integer("keepdims", 1)
     shape = tuple(1 if k in axes else extent for k, extent in enumerate(view.shape) if keep or k not in axes)
     shaped = reshaped(result, shape)
@@ -111,18 +114,34 @@ def reduction(builder: Builder, node: TrainedNode) -> None:
     builder.bind(node.output, shaped)
 
 
-def _means(builder: Builder, view: View, axes: tuple[int, ...], name: str, *, mean: bool) -> View:
-    """What is left of the view, row-major, as one axis: the sums, or averages, over `axes`, by a product with equal weights."""
+def _rows_over(builder: Builder, view: View, axes: tuple[int, ...]) -> View:
+    """(elements of the other axes, elements of `axes`), copied where strides cannot say that."""
     kept = tuple(axis for axis in range(len(view.shape)) if axis not in axes)
     count = math.prod(view.shape[axis] for axis in axes)
-    left = math.prod(view.shape[axis] for axis in kept)
     turned = permuted(view, (*kept, *axes))
-    matrix = reshaped(turned, (left, count))
-    if matrix is None:
-        copied = builder.temporary((left, count))
-        written = View(copied.variable, turned.shape, ir.row_major_strides(turned.shape))
-        builder.emit(ir.Copy(written, builder.location, turned))
-        matrix = copied
+    matrix = reshaped(turned, (view.size // count, count))
+    if matrix is not None:
+        return matrix
+    copied = builder.temporary((view.size // count, count))
+    written = View(copied.variable, turned.shape, ir.row_major_strides(turned.shape))
+    builder.emit(ir.Copy(written, builder.location, turned))
+    return copied
+
+
+def _largest_of_rows(builder: Builder, matrix: View, name: str) -> View:
+    """The largest element of each row, as one axis."""
+    left, count = matrix.shape
+    image = reshaped(matrix, (1, left, count, 1))
+    assert image is not None  # axes of extent 1 are added to any view
+    result = reshaped(largest_of_windows(builder, image, Window(kernel=(1, count), stride=(1, count)), name), (left,))
+    assert result is not None
+    return result
+
+
+def _means(builder: Builder, view: View, axes: tuple[int, ...], name: str, *, mean: bool) -> View:
+    """What is left of the view, row-major, as one axis: the sums, or averages, over `axes`, by a product with equal weights."""
+    matrix = _rows_over(builder, view, axes)
+    left, count = matrix.shape
     weights = builder.parameter("mean" if mean else "ones", np.full((count, 1), 1.0 / count if mean else 1.0))
     out = builder.temporary((left, 1), name)
     builder.emit(ir.MatMul(out, builder.location, matrix, weights))

@@ -80,6 +80,11 @@ WINDOWS = (
     image("global-max", "GlobalMaxPool"),
     image("mean-of-image", "ReduceMean", axes=[2, 3], keepdims=0),
     image("mean-of-channels", "ReduceMean", axes=[1]),
+    image("largest-of-image", "ReduceMax", axes=[2, 3], keepdims=0),
+    image("largest-of-channels", "ReduceMax", axes=[-3]),
+    Case(
+        "largest-of-all", (1, 3, 4), [("Transpose", ["x"], ["t"], {"perm": [0, 2, 1]}), ("ReduceMax", ["t"], ["y"], {})]
+    ),
     Case("sum", IMAGE, [("ReduceSum", ["x", "axes"], ["y"], {"keepdims": 0})], {"axes": numbers(3)}),
 )
 
@@ -124,6 +129,20 @@ ELEMENTS = (
     Case("leaky", (1, 6), [("LeakyRelu", ["x"], ["y"], {"alpha": 0.2})]),
     Case("leaky-turned", (1, 6), [("LeakyRelu", ["x"], ["y"], {"alpha": -0.5})]),
     image("prelu", "PRelu", {"slope": draw(3, 1, 1)}),
+    one("not-below", "Max", (1, 6), {"low": np.float32(0.25)}),
+    Case("not-above", (1, 6), [("Min", ["high", "x"], ["y"], {})], {"high": np.float32([0.5])}),
+    one("larger", "Max", (1, 2, 3), {"b": draw(2, 1)}),
+    Case(
+        "smaller",
+        (1, 2, 3),
+        [
+            ("Tanh", ["x"], ["t"], {}),
+            ("Min", ["t", "b"], ["m"], {}),
+            ("Min", ["b", "x"], ["n"], {}),
+            ("Max", ["m", "n"], ["y"], {}),
+        ],
+        {"b": draw(3)},
+    ),
     one("relu6", "Clip", (1, 6), {"low": np.float32(0), "high": np.float32(6)}),
     one("clip", "Clip", (1, 6), {"low": np.float32(-0.5), "high": np.float32(1.25)}),
     one("clip-above", "Clip", (1, 6), {"low": np.float32(0), "high": np.float32(1)}),
