@@ -107,8 +107,9 @@ def extreme(builder: Builder, node: TrainedNode) -> None:
     number = next((name for name in node.inputs if name in builder.constants), "")
     if number and builder.weights(number, "bound").size == 1:
         other = next(name for name in node.inputs if name != number)
-        ends = {"min" if largest else "max": float(builder.constants[number].reshape(-1)[0])}
-        clip(builder, node.in_its_place("Clip", other, **ends))
+        bound = float(builder.constants[number].reshape(-1)[0])
+        low, high = (bound, math.inf) if largest else (-math.inf, bound)
+        clip(builder, node.in_its_place("Clip", other, min=low, max=high))
         return
     values = [builder.weights(n, "constants") if n in builder.constants else _operand(builder, n) for n in node.inputs]
     first, second = values if largest else values[::-1]

@@ -22,7 +22,7 @@ from kilotune.codegen.quantisation_grid import QuantisationGrid
 from kilotune.codegen.trained.conversion import Converted, convert
 from kilotune.codegen.trained.endings import Returns
 from kilotune.codegen.trained.even_arithmetic import even_sum
-from kilotune.codegen.trained.quantised_importing import read_kept, with_answer
+from kilotune.codegen.trained.quantised_importing import import_quantised_bundle, read_kept, with_answer
 from kilotune.evaluators.fixed_point.reference import run_reference
 from tests.codegen.trained.onnx_files import Case
 from tests.codegen.trained.qdq_networks import random_qdq_network
@@ -230,6 +230,27 @@ def test_one_score_says_yes_where_the_file_does(scale: float, tmp_path: Path) ->
         wanted = executed(path, case.features) > least
         assert found.tolist() == wanted.astype(int).tolist()
         assert 0 < found.sum() < len(found)
+
+
+@pytest.mark.parametrize(
+    ("labels", "classes"),
+    [(np.arange(12) % 2, 2), (np.arange(12) % 2 + 1, None), (np.arange(12) % 3, None), (None, None)],
+)
+def test_labels_of_no_and_yes_make_a_class_of_a_probability(
+    labels: np.ndarray | None, classes: int | None, tmp_path: Path
+) -> None:
+    """And not of another score."""
+    grid = {"k": np.float32(0.00391), "g": np.int8(-128)}
+    tail = ("QuantizeLinear", ["e", "k", "g"], ["h"], {}), ("DequantizeLinear", ["h", "k", "g"], ["y"], {})
+    product = REAL_WEIGHTS, ("Gemm", ["r", "m"], ["a"], {"transB": 1})
+    weights = WEIGHTS | {"w": WEIGHTS["w"][:1]}
+    probability = quantised(*product, *closed("a")[:1], ("DequantizeLinear", ["q", "t", "u"], ["p"], {}), ("Sigmoid", ["p"], ["e"], {}),
+                            *tail, **weights, **grid)  # fmt: skip
+    given_labels = {} if labels is None else {"y": labels}
+    np.savez(tmp_path / "d.npz", X=probability.features, **given_labels)
+    assert import_quantised_bundle(probability.write(tmp_path), tmp_path / "d.npz").class_count == classes
+    score = quantised(*product, *closed("a"), **weights)
+    assert import_quantised_bundle(score.write(tmp_path), tmp_path / "d.npz").class_count is None
 
 
 @given(
