@@ -119,14 +119,47 @@ def _with_scales_in_scaler(model: TrainedGraph, scaling: FeatureScaling) -> Trai
         name = taken[-1].output
     if not taken:
         return None
-    names = [f"{model.input_name}{FOLDED_NAME}{what}" for what in ("factors", "scaled", "offsets")]
-    scaler = (
-        replace(taken[0], kind="Mul", inputs=(model.input_name, names[0]), outputs=(names[1],), attributes={}),
-        replace(taken[-1], kind="Add", inputs=(names[1], names[2]), outputs=(name,), attributes={}),
-    )
+    rest = replace(model, nodes=tuple(node for node in model.nodes if node not in taken))
+    alike = _with_scaler(rest, (taken[0], taken[-1]), (factor, offset), _powers(factor, offset))
+    return alike or _with_scaler(rest, (taken[0], taken[-1]), (factor, offset), None)
+
+
+def _powers(factor: RealArray, offset: RealArray) -> RealArray | None:
+    """Powers of two near the largest results of a scaler of features from -1 to 1; None where these are alike."""
+    sizes = np.abs(factor) + np.abs(offset)
+    exponents = np.array([exponent(float(size)) for size in sizes.reshape(-1)]).reshape(sizes.shape)
+    exponents[sizes == 0] = exponents.max()
+    return np.ldexp(1.0, exponents) if exponents.max() - exponents.min() >= LEAST_SPREAD else None
+
+
+def _with_scaler(
+    model: TrainedGraph,
+    places: tuple[TrainedNode, TrainedNode],
+    affine: tuple[RealArray, RealArray],
+    powers: RealArray | None,
+) -> TrainedGraph | None:
+    """The model behind a factor and an offset of its features, in the places of two nodes, of which the second made what the model reads.
+
+    With `powers` the scaler's results are divided by them, so that one scale does for all, and the weights behind are multiplied; None
+    where these do not take them over."""
+    written = places[1].output
+    names = [f"{model.input_name}{FOLDED_NAME}{what}" for what in ("factors", "scaled", "offsets", "powers", "alike")]
+    factor, offset = (part if powers is None else part / powers for part in affine)
+    nodes = [
+        replace(places[0], kind="Mul", inputs=(model.input_name, names[0]), outputs=(names[1],), attributes={}),
+        replace(places[1], kind="Add", inputs=(names[1], names[2]), outputs=(written,), attributes={}),
+    ]
     added = {names[0]: _narrowed(factor), names[2]: _narrowed(offset)}
-    kept = tuple(node for node in model.nodes if node not in taken)
-    return replace(model, nodes=(*scaler, *kept), constants={**model.constants, **added})
+    if powers is not None:
+        nodes[1] = replace(nodes[1], outputs=(names[4],))
+        nodes.append(replace(places[1], kind="Mul", inputs=(names[4], names[3]), outputs=(written,), attributes={}))
+        added[names[3]] = _narrowed(powers)
+    made = replace(model, nodes=(*nodes, *model.nodes), constants={**model.constants, **added})
+    if powers is None:
+        return made
+    folded = fold(made)
+    readers = [name for node in folded.nodes for name in node.inputs]
+    return None if names[3] in readers or names[0] not in readers else folded
 
 
 def _by_element(node: TrainedNode, constants: Mapping[str, Array], shape: tuple[int, ...]) -> Rescaling | None:

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import ctypes
 import dataclasses
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from kilotune.codegen import ir
 from kilotune.codegen.bundle import Bundle
 from kilotune.codegen.emit.c import emit_c
 from kilotune.codegen.emit.feature_quantiser import feature_function
 from kilotune.codegen.feature_scaling import FeatureScaling
 from kilotune.codegen.fixed.arithmetic import quantise
 from kilotune.codegen.float_evaluator import run_float
+from kilotune.codegen.straight_line import OperationInstance
 from kilotune.codegen.trained.endings import Returns
 from kilotune.codegen.trained.importing import import_bundle
 from tests.codegen.emit.compiled import compile_sources, needs_compiler
@@ -55,6 +58,14 @@ for name, shape, behind, more in (
     CASES[name] = (Case("bn", shape, [NORMALISATION, behind], {**NORMALISED, **more}), features)
 
 
+MOVED = np.float32(3 * MIXED[:4])[:, None], np.float32(MIXED[:4])[:, None]
+MOVED_CASE = Case(
+    "moved", (1, 4, 5), [("Sub", ["x", "o"], ["m"], {}), ("Div", ["m", "f"], ["s"], {}), ("Conv", ["s", "k"], ["y"], {"pads": [1, 1]})],
+    {"o": MOVED[0], "f": MOVED[1], "k": draw(2, 4, 3)},
+)  # fmt: skip
+CASES["moved before padding"] = (MOVED_CASE, (RANDOM.normal(3, 1, (40, 4, 5)) * MIXED[:4, None]).reshape(40, -1))
+
+
 def imported(case: Case, features: np.ndarray, folder: Path) -> tuple[Bundle, Path]:
     path = case.write(folder)
     np.savez(folder / "d.npz", X=features)
@@ -73,6 +84,23 @@ def test_results_stay_those_of_the_file(named: str, tmp_path: Path) -> None:
     found = run_float(bundle.program, bundle.parameters, bundle.train.features).outputs
     expected = reference(path, features).reshape(len(features), -1)
     np.testing.assert_allclose(found, expected, atol=1e-5 * np.abs(expected).max())
+
+
+def test_what_a_scaler_makes_for_a_padded_convolution_has_one_scale(tmp_path: Path) -> None:
+    """Its offsets stay before the padding, its factors go into the weights but for what makes the channels alike."""
+    bundle, _ = imported(*CASES["moved before padding"], tmp_path)
+    sums = next(o for o in ir.operations(bundle.program.body) if isinstance(o, ir.Add))
+    assert bundle.scaling is not None
+    samples = bundle.scaling.apply(CASES["moved before padding"][1])
+    seen = np.zeros((40, 4, 5))
+
+    def observe(step: OperationInstance, written: np.ndarray, read: Sequence[np.ndarray]) -> None:
+        if step.operation is sums:
+            seen[:] = np.moveaxis(written.reshape(4, 5, -1) if written.shape[-1] == 40 else written, -1, 0)
+
+    run_float(bundle.program, bundle.parameters, samples, observe)
+    sizes = np.abs(seen).max(axis=(0, 2))
+    assert sizes.max() / sizes.min() < 8
 
 
 def test_a_feature_that_never_changes_has_the_widest_range(tmp_path: Path) -> None:
