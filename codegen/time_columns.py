@@ -7,7 +7,8 @@ rounds without a frame.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import itertools
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from kilotune.codegen import ir
@@ -44,6 +45,14 @@ class TimeColumns:
             raise ValueError("lies across time")
         return stride // self.count
 
+    def start(self, offset: ir.Affine) -> int:
+        """Where in a column a view begins that begins there in the variable. ValueError for one that begins in another column than the
+        first."""
+        outer, rest = divmod(offset.constant, self.stride * self.count)
+        if offset.terms or rest >= self.stride:
+            raise ValueError("is read or written from a later time on")
+        return outer * self.stride + rest
+
 
 @dataclass
 class KeptColumns:
@@ -57,11 +66,11 @@ class KeptColumns:
 
 
 @dataclass(frozen=True)
-class WalkedOperation:
-    """A variable that an operation computes column by column."""
+class WalkedVariable:
+    """A variable that is computed column by column: by one operation, or in parts by several, one after the other."""
 
     name: str
-    operation: ir.Operation
+    operations: tuple[ir.Operation, ...]
     columns: TimeColumns
 
 
@@ -75,15 +84,15 @@ class TimeWalk:
     input_columns: TimeColumns
     columns: dict[str, TimeColumns] = field(default_factory=dict)
     buffers: dict[str, KeptColumns] = field(default_factory=dict)
-    computed: list[WalkedOperation] = field(default_factory=list)
+    computed: list[WalkedVariable] = field(default_factory=list)
     behind: list[ir.Statement] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.columns[self.given.name] = self.input_columns
         self.buffers[self.given.name] = KeptColumns()
         written = [o.out.variable for o in ir.operations(self.program.body)]
-        for statement in self.program.body:
-            self._take(statement, written)
+        for statements in _parts(self.program.body):
+            self._take(statements, written)
         if not self.computed:
             raise ValueError(
                 f"{self.given.location}: no layer of the model walks along time, so it cannot take its input frame by frame"
@@ -96,22 +105,30 @@ class TimeWalk:
 
     # What is computed column by column
 
-    def _take(self, statement: ir.Statement, written: Sequence[str]) -> None:
-        if isinstance(statement, ir.Loop | ir.Periodic) or not self._walks(statement):
-            self.behind.append(statement)
+    def _take(self, statements: Sequence[ir.Statement], written: Sequence[str]) -> None:
+        """One statement, or several that write parts of one variable."""
+        group = tuple(s for s in statements if not isinstance(s, ir.Loop | ir.Periodic))
+        if len(group) < len(statements) or not self._walk_together(group):
+            self.behind += statements
             return
-        out = statement.out
-        if written.count(out.variable) > 1 or out.size != self.program.variable(out.variable).size:
+        out = group[0].out
+        whole = sum(o.out.size for o in group if not isinstance(o, ir.Fill)) == self.program.variable(out.variable).size
+        if written.count(out.variable) > len(group) or not (whole or isinstance(group[0], ir.Fill)):
             raise ValueError(
-                f"{statement.location}: {out.variable} is written in parts, so its columns along time are not known"
+                f"{group[0].location}: {out.variable} is written in parts, so its columns along time are not known"
             )
-        self.columns[out.variable] = self._columns_of(statement)
+        self.columns[out.variable] = self._columns_of(group)
         self.buffers[out.variable] = KeptColumns()
-        self.computed.append(WalkedOperation(out.variable, statement, self.columns[out.variable]))
+        self.computed.append(WalkedVariable(out.variable, group, self.columns[out.variable]))
+
+    def _walk_together(self, group: Sequence[ir.Operation]) -> bool:
+        """Whether all of them compute columns; a Fill of the whole variable does where what is written into it does."""
+        filled = [isinstance(o, ir.Fill) and o.out.size == self.program.variable(o.out.variable).size for o in group]
+        return not all(filled) and all(fills or self._walks(o) for fills, o in zip(filled, group, strict=True))
 
     def _walks(self, operation: ir.Operation) -> bool:
         """Whether it computes its result column by column; all that hangs on what does not comes behind the loop."""
-        views = [v for v in operation.operands if isinstance(v, ir.View) and v.variable in self.columns]
+        views = self._walked_views(operation)
         late = {o.out.variable for s in self.behind for o in ir.operations((s,))}
         if not views or any(isinstance(v, ir.View) and v.variable in late for v in operation.operands):
             return False
@@ -121,36 +138,53 @@ class TimeWalk:
         elementwise = isinstance(operation, ir.Elementwise) and not isinstance(operation, ir.Select | ir.Sign)
         return elementwise and None not in axes and len(set(axes)) == 1
 
-    def _columns_of(self, operation: ir.Operation) -> TimeColumns:
-        """Those of its result; what it needs of its operands is noted."""
-        views = [v for v in operation.operands if isinstance(v, ir.View) and v.variable in self.columns]
-        read = [self.columns[view.variable] for view in views]
-        axis = read[0].axis(views[0])
-        assert axis is not None
-        out = operation.out
-        count, stride = out.shape[axis], out.strides[axis]
-        if isinstance(operation, ir.Windowed):
-            span, before, behind = self.window(operation, axis)
-            needed = (count - 1) * operation.stride[axis - 1] - before + span - read[0].count
-            buffer = self.buffers[views[0].variable]
-            buffer.length = max(buffer.length, span)
-            buffer.zeros = max(buffer.zeros, min(needed, behind), 0)
-            if before or needed > 0:
-                self._pad(buffer, operation)
-            first = read[0].first + (span - 1 - before) * read[0].every
-            return TimeColumns(stride, count, out.size // count, first, read[0].every * operation.stride[axis - 1])
-        first, every = max(one.first for one in read), read[0].every
-        for view, one in zip(views, read, strict=True):
-            lag = first - one.first
-            if one.every != every or lag % every or one.count != count:
+    def _columns_of(self, group: Sequence[ir.Operation]) -> TimeColumns:
+        """Those of what they write; what they need of their operands is noted."""
+        if isinstance(group[0], ir.Windowed):
+            return self._columns_of_windows(group[0])
+        reads = [(operation, view) for operation in group for view in self._walked_views(operation)]
+        every = self.columns[reads[0][1].variable].every
+        first = max(self.columns[view.variable].first for _, view in reads)
+        made: TimeColumns | None = None
+        for operation, view in reads:
+            one = self.columns[view.variable]
+            axis, lag = one.axis(view), first - one.first
+            assert axis is not None
+            size = self.program.variable(operation.out.variable).size
+            found = TimeColumns(operation.out.strides[axis], one.count, size // one.count, first, every)
+            made = made or found
+            whole = ir.whole(self.program.variable(operation.out.variable))
+            if len(group) > 1 and (size % one.count or found.axis(whole) is None):
+                raise ValueError(f"{operation.location}: {operation.out.variable} has other columns along time")
+            if one.every != every or lag % every or found != made:
                 raise ValueError(
                     f"{operation.location}: {view.variable} moves along time at another pace than what it meets"
                 )
             buffer = self.buffers[view.variable]
             buffer.length = max(buffer.length, lag // every + 1)
             buffer.zeros = max(buffer.zeros, lag // every)  # so that the last columns come to where they are read
-        self._check_alike(operation, axis)
-        return TimeColumns(stride, count, out.size // count, first, every)
+            self._check_alike(operation, axis)
+        assert made is not None
+        return made
+
+    def _walked_views(self, operation: ir.Operation) -> list[ir.View]:
+        return [v for v in operation.operands if isinstance(v, ir.View) and v.variable in self.columns]
+
+    def _columns_of_windows(self, operation: ir.Windowed) -> TimeColumns:
+        view = self._walked_views(operation)[0]
+        read, out = self.columns[view.variable], operation.out
+        axis = read.axis(view)
+        assert axis is not None
+        count, stride = out.shape[axis], out.strides[axis]
+        span, before, behind = self.window(operation, axis)
+        needed = (count - 1) * operation.stride[axis - 1] - before + span - read.count
+        buffer = self.buffers[view.variable]
+        buffer.length = max(buffer.length, span)
+        buffer.zeros = max(buffer.zeros, min(needed, behind), 0)
+        if before or needed > 0:
+            self._pad(buffer, operation)
+        first = read.first + (span - 1 - before) * read.every
+        return TimeColumns(stride, count, out.size // count, first, read.every * operation.stride[axis - 1])
 
     def window(self, operation: ir.Windowed, axis: int) -> tuple[int, int, int]:
         """Columns under the window, and those of padding before the first column and behind the last."""
@@ -185,3 +219,13 @@ class TimeWalk:
                 f"{location}: {view.variable} is read as a whole, and its frames do not lie one after the other"
             )
         self.buffers[view.variable].whole = True
+
+
+def _parts(body: Sequence[ir.Statement]) -> Iterator[list[ir.Statement]]:
+    """The statements; elementwise ones that write one variable, one after the other, together."""
+    for _, group in itertools.groupby(enumerate(body), key=lambda pair: _written_in_parts(*pair)):
+        yield [statement for _, statement in group]
+
+
+def _written_in_parts(number: int, statement: ir.Statement) -> str | int:
+    return statement.out.variable if isinstance(statement, ir.Elementwise) else number

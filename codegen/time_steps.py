@@ -65,7 +65,7 @@ def over_frames(program: ir.Program, *, overlapping: bool = False) -> FramedProg
         except ValueError as error:
             failures.append(str(error))
             continue
-        if any(isinstance(one.operation, ir.Windowed) for one in walk.computed):
+        if any(isinstance(one.operations[0], ir.Windowed) for one in walk.computed):
             return made
         without_windows = without_windows or made
     if without_windows is not None:
@@ -107,9 +107,9 @@ class _Stepping:
             if buffer.whole:
                 buffer.length = max(buffer.length, self.walk.columns[name].count + buffer.zeros)
         kept = self._kept_input()
-        statements = [*self._rounds(self.walk.given.name, None)] if kept else []
+        statements = [*self._rounds(self.walk.given.name, ())] if kept else []
         for one in self.walk.computed:
-            statements += self._rounds(one.name, one.operation)
+            statements += self._rounds(one.name, one.operations)
         rounds = max(s.first + s.every * (s.count - 1) for s in statements) + 1
         hop, given = self._hop(rounds), self.walk.given
         body = tuple(one.statement for one in _joined(statements))
@@ -153,8 +153,8 @@ class _Stepping:
             f"{name}_kept", (buffer.length, columns.size), ir.Role.TEMPORARY, known.location, known.declared_range
         )
 
-    def _rounds(self, name: str, operation: ir.Operation | None) -> Iterator[_ColumnRounds]:
-        """The rounds in which a variable gets a column. `operation`: what computes it, None for the input, whose frames are copied."""
+    def _rounds(self, name: str, operations: Sequence[ir.Operation]) -> Iterator[_ColumnRounds]:
+        """The rounds in which a variable gets a column. `operations`: what computes it, none for the input, whose frames are copied."""
         buffer, columns, location = self.walk.buffers[name], self.walk.columns[name], self.walk.given.location
         stored, last = self._stored(name).name, (buffer.length - 1) * columns.size
         shift: tuple[ir.Operation, ...] = ()
@@ -163,8 +163,13 @@ class _Stepping:
             kept = ir.View(stored, shape, strides, ir.Affine(columns.size))
             shift = (ir.Copy(ir.View(stored, shape, strides), location, kept),)
         column = ir.View(stored, (columns.size,), (1,), ir.Affine(last))
-        made = ir.Copy(column, location, self._frame()) if operation is None else self._of_column(operation)
-        yield _ColumnRounds(columns.first, columns.every, columns.count, shift, (made,))
+        made: tuple[ir.Operation, ...] = (ir.Copy(column, location, self._frame()),)
+        if operations:
+            made = tuple(
+                dataclasses.replace(one, out=column) if isinstance(one, ir.Fill) else self._of_column(one)
+                for one in operations
+            )
+        yield _ColumnRounds(columns.first, columns.every, columns.count, shift, made)
         if buffer.zeros:
             behind = columns.first + columns.every * columns.count
             padded = ir.Fill(column, location, buffer.padding or 0.0)
@@ -203,11 +208,8 @@ class _Stepping:
     def _part(self, operation: ir.Operation, view: ir.View, axis: int, count: int, lag: int) -> ir.View:
         """The last `count` columns but `lag` that are kept of what a view of all columns shows."""
         columns, buffer = self.walk.columns[view.variable], self.walk.buffers[view.variable]
-        if view.offset != ir.Affine():
-            raise ValueError(
-                f"{operation.location}: it reads a part of {view.variable}, so its columns along time are not known"
-            )
         try:
+            inside = columns.start(view.offset)
             strides = [
                 columns.size if n == axis or extent == 1 else columns.inside(stride)
                 for n, (extent, stride) in enumerate(zip(view.shape, view.strides, strict=True))
@@ -216,8 +218,8 @@ class _Stepping:
             raise ValueError(f"{operation.location}: {view.variable} {error}") from None
         shape = _with(view.shape, axis, count)
         if view.variable == self.walk.given.name and not self._kept_input():
-            return ir.View(view.variable, shape, tuple(strides), ir.Affine(0, ((ROUND, columns.size),)))
-        start = (buffer.length - count - lag) * columns.size
+            return ir.View(view.variable, shape, tuple(strides), ir.Affine(inside, ((ROUND, columns.size),)))
+        start = (buffer.length - count - lag) * columns.size + inside
         name = self._stored(view.variable).name
         return ir.View(name, shape, tuple(strides), ir.Affine(start))
 

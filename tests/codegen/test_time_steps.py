@@ -206,3 +206,39 @@ def test_frames_are_moments_where_an_elementwise_operation_reads_channels_first(
     made = over_frames(program)
     assert streamed(made.program, pushed=True)[1].frames == 13
     assert made.order[:4] == (0, 13, 26, 39)
+
+
+@given(st.integers(0, 1 << 32))
+def test_branches_that_are_put_beside_one_another_walk_together(seed: int) -> None:
+    """Convolutions of several lengths of one input, some channels of it, and what is padded: beside each other, and read again."""
+    random = np.random.default_rng(seed)
+    channels, length = int(random.integers(2, 5)), int(random.integers(9, 15))
+    weights: dict[str, np.ndarray] = {"sizes": np.array([1, channels - 1])}
+    nodes: list[tuple[str, list[str], list[str], dict[str, object]]] = [
+        ("Split", ["x", "sizes"], ["first", "rest"], {"axis": 1})
+    ]
+    parts, total = list[str](), 0
+    for number in range(int(random.integers(2, 4))):
+        kind = str(random.choice(["conv", "first", "rest", "x"]))
+        size = {"first": 1, "rest": channels - 1, "x": channels}.get(kind, 3)
+        if kind == "conv":
+            span = int(random.choice([1, 3, 5]))
+            weights[f"w{number}"] = random.normal(0, 1, (size, channels, span)).astype(np.float32)
+            nodes.append(("Conv", ["x", f"w{number}"], [f"p{number}"], {"pads": [span // 2] * 2}))
+        else:
+            nodes.append(("Tanh", [kind], [f"p{number}"], {}))
+        parts.append(f"p{number}")
+        total += size
+    weights["v"] = random.normal(0, 1, (2, total, 2)).astype(np.float32)
+    nodes += [("Concat", parts, ["c"], {"axis": 1}), ("Conv", ["c", "v"], ["d"], {}), ("Relu", ["d"], ["y"], {})]
+    case = Case("net", (1, channels, length), nodes, weights)
+    with tempfile.TemporaryDirectory() as folder:
+        made = converted(case.write(Path(folder)))
+    features = random.normal(0, 1, (4, channels * length))
+    framed = over_frames(made.program)
+    assert streamed(framed.program, pushed=True)[1].frames == length
+    expected = run_float(made.program, made.parameters, features).outputs
+    found = run_float(framed.program, made.parameters, features[:, list(framed.order)]).outputs
+    np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-12)
+    most = max(v.size for v in framed.program.variables if v.role is ir.Role.TEMPORARY and v.name != "y")
+    assert most <= max(6 * total, 2 * length)
