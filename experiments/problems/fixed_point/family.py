@@ -40,8 +40,8 @@ FAMILY = SpaceFamily(
         click.Option(
             ["--keep-quantisation/--no-keep-quantisation"],
             default=None,
-            help="With --data: whether a quantised TensorFlow Lite or ONNX file keeps its own integers, so that the program returns exactly what"
-            " TensorFlow Lite Micro or ONNX Runtime does; RAM, code and cycles are left to tune  [default: no]",
+            help="With --data: whether a quantised TensorFlow Lite or ONNX file keeps its own integers, so that the program returns exactly"
+            " what TensorFlow Lite Micro or ONNX Runtime does; RAM, code and cycles are left to tune  [default: no]",
         ),
         click.Option(
             ["--drop", "accuracy_drop"],
