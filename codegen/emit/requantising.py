@@ -213,6 +213,15 @@ SCALED_EVEN = (
 KT_NOINLINE int32_t kt_scaled_even(int32_t v, int32_t m, uint8_t n)
 {
     const uint32_t a = v < 0 ? 0u - (uint32_t)v : (uint32_t)v;
+#if !defined(__AVR__) /* by the upper half of a product, unless that is so near halfway that the rounding to 24 bits matters */
+    if (a >> 24 == 0 && n > 17 && n < 49) {
+        const uint8_t t = (uint8_t)(n - 17);
+        const uint32_t near = UINT32_C(1) + ((UINT32_C(1) << t) >> 16);
+        const uint32_t q = (uint32_t)(((uint64_t)(a << 7) * ((uint32_t)m << 8)) >> 32) + (UINT32_C(1) << (t - 1));
+        const uint32_t rest = q & ((UINT32_C(1) << t) - 1);
+        if (q >> t < 512 && rest >= near && rest < (UINT32_C(1) << t) - near) return v < 0 ? -(int32_t)(q >> t) : (int32_t)(q >> t);
+    }
+#endif
     uint16_t a1 = (uint16_t)(a >> 16), a0 = (uint16_t)a, m1 = (uint16_t)((uint32_t)m >> 16), m0 = (uint16_t)m;
 #if defined(__AVR__)
     __asm__("" : "+r"(a1), "+r"(a0), "+r"(m1), "+r"(m0)); /* or avr-gcc takes products of 32 bits */
@@ -220,13 +229,37 @@ KT_NOINLINE int32_t kt_scaled_even(int32_t v, int32_t m, uint8_t n)
     const uint32_t middle = (uint32_t)a1 * m0 + (uint32_t)a0 * m1, least = (uint32_t)a0 * m0;
     uint32_t r = least + (middle << 16), high = (uint32_t)a1 * m1 + (middle >> 16) + (r < least);
     int16_t down = n;
-    uint8_t lost = 0, k = 0;
+    uint8_t lost = 0;
     while (high != 0) {
         lost |= (uint8_t)r;
         r = r >> 8 | high << 24;
         high >>= 8;
         down = (int16_t)(down - 8);
     }
+#if defined(__AVR__) /* which shifts by a bit at a time anyway; a result of 16 bits is as good as any larger one */
+    uint8_t last = 0;
+    for (; r >> 24 != 0; down--) {
+        lost |= last;
+        last = (uint8_t)(r & 1);
+        r >>= 1;
+    }
+    if (last != 0 && (lost != 0 || (r & 1) != 0)) r++;
+    if (down > 24) return 0;
+    for (lost = 0; down > 8; down = (int16_t)(down - 8)) {
+        lost |= (uint8_t)r;
+        r >>= 8;
+    }
+    if (r >> 16 != 0 || down < 0) return v < 0 ? -0x7fff : 0x7fff;
+    uint16_t q = (uint16_t)r;
+    for (last = 0; down > 0; down--) {
+        lost |= last;
+        last = (uint8_t)(q & 1);
+        q >>= 1;
+    }
+    if (last != 0 && (lost != 0 || (q & 1) != 0)) q++;
+    return v < 0 ? -(int32_t)q : (int32_t)q;
+#else
+    uint8_t k = 0;
     while (r >> 24 >> k != 0) k++;
     if (k != 0) {
         const uint32_t half = UINT32_C(1) << (k - 1), below = r & (2 * half - 1);
@@ -238,6 +271,7 @@ KT_NOINLINE int32_t kt_scaled_even(int32_t v, int32_t m, uint8_t n)
     if (down > 0) r = (r + (UINT32_C(1) << (down - 1)) - 1 + (r >> down & 1)) >> down;
     else r <<= -down;
     return v < 0 ? (int32_t)(0u - r) : (int32_t)r;
+#endif
 }""",
 )
 """Name and definition of the function."""

@@ -19,7 +19,7 @@ from kilotune.codegen.arrays import IntArray
 from kilotune.codegen.emit.c import CSource, emit_c
 from kilotune.codegen.emit.feature_quantiser import feature_function
 from kilotune.codegen.emit.floats import emit_float_c
-from kilotune.codegen.emit.requantising import SCALED, SCALED_WIDE
+from kilotune.codegen.emit.requantising import SCALED, SCALED_EVEN, SCALED_WIDE, SHORTENED
 from kilotune.codegen.emit.shape import SHAPES
 from kilotune.codegen.fixed.footprint import Footprint
 from kilotune.codegen.fixed.quantised import lower_quantised
@@ -32,6 +32,7 @@ from kilotune.evaluators.devices import find_device
 from kilotune.evaluators.fixed_point.reference import run_reference
 from kilotune.evaluators.on_device import measure_checked, missing_tools
 from tests.codegen.emit.compiled import COMPILERS, compile_sources, needs_compiler
+from tests.codegen.emit.tied_products import tied_cases
 from tests.codegen.trained.qdq_networks import kept_program, random_qdq_network
 from tests.codegen.trained.quantised_files import QuantisedNetwork, QuantisedTensor, RandomNetworks
 
@@ -184,6 +185,19 @@ def test_products_with_a_fixed_multiplier_round_as_defined(
     values, mantissas, shifts = scaling_cases()
     found = [called(*map(int, case)) for case in zip(values, mantissas, shifts, strict=True)]
     assert found == scaled(values, mantissas, shifts)
+
+
+@needs_compiler
+def test_products_round_as_floats_do(tmp_path: Path) -> None:
+    prelude = "#include <stdint.h>\n#define KT_INLINE static inline\n#define KT_NOINLINE static\n"
+    call = "int32_t called(int32_t v, int32_t m, int n) { return kt_scaled_even(kt_shortened(v), m, (uint8_t)n); }\n"
+    (tmp_path / "scaled.c").write_text(f"{prelude}{SHORTENED[1]}\n{SCALED_EVEN[1]}\n{call}")
+    command = [COMPILERS[0], "-std=c99", "-O1", "-fsanitize=undefined", "-fno-sanitize-recover", "-shared", "-fPIC"]
+    subprocess.run([*command, "-o", tmp_path / "scaled.so", tmp_path / "scaled.c"], check=True)
+    called = ctypes.CDLL(str(tmp_path / "scaled.so")).called
+    for value, mantissa, shift in tied_cases():
+        wanted = int(ir.EvenMultiplier(mantissa, -shift).integer(np.array([value]))[0])
+        assert called(value, mantissa, shift) == wanted, (value, mantissa, shift)
 
 
 def test_a_quantised_program_has_no_floats() -> None:
