@@ -79,14 +79,15 @@ def over_frames(program: ir.Program, *, overlapping: bool = False) -> FramedProg
 
 def _candidate_axes(program: ir.Program, given: ir.Variable) -> Iterator[TimeColumns]:
     """How the input may lie along time: by the axes of windows that read it first, then by those of what else does."""
-    seen = set()
+    seen, extents = set(), dict(zip(ir.row_major_strides(given.shape), given.shape, strict=True))
     readers = [o for o in ir.operations(program.body) if any(_reads(view, given.name) for view in o.operands)]
     for operation in sorted(readers, key=lambda o: not isinstance(o, ir.Windowed)):
         for view in (item for item in operation.operands if isinstance(item, ir.View) and item.variable == given.name):
             axes = (1, 2) if isinstance(operation, ir.Windowed) else range(len(view.shape))
             for axis in axes:
                 count, stride = view.shape[axis], view.strides[axis]
-                if count > 1 and stride > 0 and (count, stride) not in seen and given.size % count == 0:
+                whole = given.size % (count * stride) == 0 if stride > 0 else False
+                if count > 1 and whole and (count, stride) not in seen and count >= extents.get(stride, count):
                     seen.add((count, stride))
                     yield TimeColumns(stride, count, given.size // count)
 

@@ -257,20 +257,34 @@ def _mean(made: Completed, pending: Pending) -> None:
 
 def _function(made: Completed, pending: Pending) -> None:
     """A function of one element, as a table; constants beside it are single numbers."""
-    node, held = pending.node, pending.held(0)
-    reals: list[Array] = [held.grid.reals(_integers())]
-    for operand in pending.operands[1:]:
-        if isinstance(operand, np.ndarray) and operand.size == 1:
+    node = pending.node
+    place = next((n for n, operand in enumerate(pending.operands) if isinstance(operand, Held)), 0)
+    held = pending.held(place)
+    reals: list[Array] = []
+    for operand in pending.operands:
+        if operand is held:
+            reals.append(held.grid.reals(_integers()))
+        elif isinstance(operand, np.ndarray) and operand.size == 1:
             reals.append(operand.reshape(()))
         elif isinstance(operand, ConstantIntegers) and operand.integers.size == 1:
             reals.append(operand.grid.reals(operand.integers).reshape(()))
         elif operand is not None:
             raise ValueError(f"expected single numbers as constants of {node.kind}, found more")
     results = constant_results(node, reals)
-    if not results or results[0].shape != reals[0].shape:
+    if not results or results[0].shape != (MOST - LEAST + 1,):
         raise ValueError(f"expected {node.kind} of single elements, found others")
     bounded = np.clip(results[0], *made.ends)
     made.add(node, LOOKUP, held.name, entries=_entries(made.grid.apply(bounded)), function=node.kind)
+
+
+def _with_number(complete: Callable[[Completed, Pending], None]) -> Callable[[Completed, Pending], None]:
+    """What completes an operator of two operands; with one real number, which no tool quantises, it is a function of the other operand."""
+
+    def completes(made: Completed, pending: Pending) -> None:
+        number = any(isinstance(operand, np.ndarray) and operand.size == 1 for operand in pending.operands)
+        (_function if number else complete)(made, pending)
+
+    return completes
 
 
 def _concat(made: Completed, pending: Pending) -> None:
@@ -318,9 +332,10 @@ COMPLETED: Mapping[str, Callable[[Completed, Pending], None]] = MappingProxyType
         "Conv": _convolution,
         "Gemm": _matrix,
         "MatMul": _matrix,
-        "Add": _sum,
-        "Sub": _sum,
-        "Mul": _product,
+        "Add": _with_number(_sum),
+        "Sub": _with_number(_sum),
+        "Mul": _with_number(_product),
+        **dict.fromkeys(("Div", "Max", "Min", "Pow"), _function),
         "AveragePool": _average,
         "GlobalAveragePool": _mean,
         "ReduceMean": _mean,

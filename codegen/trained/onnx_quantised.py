@@ -10,11 +10,19 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field, replace
 
+import numpy as np
+
 from kilotune.codegen.arrays import Array
 from kilotune.codegen.quantisation_grid import LEAST, MOST, QuantisationGrid
 from kilotune.codegen.trained.model import TrainedGraph, TrainedNode
 from kilotune.codegen.trained.onnx_completion import COMPLETED, Held, Pending, completed, rescaling_entries
-from kilotune.codegen.trained.onnx_grids import ConstantIntegers, dequantised, grid_of, quantised_constant
+from kilotune.codegen.trained.onnx_grids import (
+    UNSIGNED_SHIFT,
+    ConstantIntegers,
+    dequantised,
+    grid_of,
+    quantised_constant,
+)
 from kilotune.codegen.trained.quantised import LARGEST, LOOKUP
 from kilotune.codegen.trained.quantised_ends import Ends
 
@@ -99,6 +107,10 @@ def _translate(translation: _Translation, node: TrainedNode) -> None:
         _tell_apart(translation, node)
     elif node.kind == "MaxPool":
         _take_largest(translation, node)
+    elif node.kind == "Pad" and (border := _whole_border(translation, node)) is not None:
+        name = f"{node.output}/border"
+        translation.constants[name] = np.asarray(border)
+        _move(translation, replace(node, inputs=(*node.inputs[:2], name, *node.inputs[3:])))
     else:
         _compute(translation, node)
 
@@ -228,6 +240,14 @@ def _compute(translation: _Translation, node: TrainedNode) -> None:
         if operand is None and name:
             raise ValueError(f"expected a QuantizeLinear before {node.kind}, found the real numbers {name!r}")
     translation.pending[node.output] = Pending(node, operands)
+
+
+def _whole_border(translation: _Translation, node: TrainedNode) -> float | None:
+    """The integer of a border of integers, as the QOperator form has it; None for a border of real numbers."""
+    number = translation.constants.get(node.inputs[2]) if len(node.inputs) > 2 else None
+    if number is None or str(number.dtype) not in ("int8", "uint8"):
+        return None
+    return float(number.reshape(-1)[0]) - (UNSIGNED_SHIFT if str(number.dtype) == "uint8" else 0)
 
 
 def _ends(translation: _Translation, node: TrainedNode) -> Ends | None:

@@ -41,7 +41,7 @@ FAMILY = SpaceFamily(
             ["--keep-quantisation/--no-keep-quantisation"],
             default=None,
             help="With --data: whether a quantised TensorFlow Lite or ONNX file keeps its own integers, so that the program returns exactly"
-            " what TensorFlow Lite Micro or ONNX Runtime does; RAM, code and cycles are left to tune  [default: no]",
+            " what the integer operators of TensorFlow Lite Micro or ONNX Runtime do; RAM, code and cycles are left to tune  [default: no]",
         ),
         click.Option(
             ["--drop", "accuracy_drop"],

@@ -114,8 +114,10 @@ def test_products_with_a_fixed_multiplier(level: str) -> None:
 
 @pytest.mark.parametrize("level", ["-Os", "-O3"])
 def test_products_that_are_rounded_as_floats(level: str) -> None:
-    """Also where a rounding is halfway: mantissas of one bit and of few, and values beside odd multiples of halves. Of results beyond 8 bits
-    it is enough that they are beyond."""
+    """Also where a rounding is halfway: mantissas of one bit and of few, and values beside odd multiples of halves.
+
+    Of results beyond 8 bits it is enough that they are beyond.
+    """
     random = np.random.default_rng(31)
     values = np.concatenate([samples(31) >> 1, random.integers(-(2**30) + 1, 2**30, 60), np.arange(-9, 10)])
     mantissas = random.integers(2**23, 2**24, len(values))

@@ -270,3 +270,17 @@ def test_sums_of_all_pairs_are_exact_until_they_are_rounded(
     wanted = quotient + ((2 * rest > unit) | ((2 * rest == unit) & (quotient % 2 == 1)))
     found = even_quotient(a * weights[0] + b * weights[1], shift)
     np.testing.assert_array_equal(np.clip(found, -255, 255), np.clip(wanted, -255, 255))
+
+
+@pytest.mark.parametrize("kind", [np.int8, np.uint8])
+def test_a_border_of_integers_is_one_of_the_file(kind: type[np.generic], tmp_path: Path) -> None:
+    """As the QOperator form has it: Pad between integers, and numbers that no tool quantises."""
+    zero = 125 if kind is np.uint8 else -3
+    nodes = [
+        ("Pad", ["i", "pads", "border"], ["j"], {}), ("DequantizeLinear", ["j", "s", "z"], ["b"], {}),
+        ("Sub", ["one", "b"], ["c"], {}), *closed("c"),
+    ]  # fmt: skip
+    constants = {"z": kind(zero), "u": kind(zero), "pads": np.array([0, 0, 1, 0, 0, 2]), "border": kind(zero + 9)}
+    case = quantised(*nodes, shape=(1, 2, 5), one=np.float32(1), **constants)
+    found, expected = compared(case.write(tmp_path), case.features)
+    np.testing.assert_array_equal(found, expected)
