@@ -1,4 +1,4 @@
-"""The spoken digits data set: six people say the English digits 0 to 9, fifty times each (Free Spoken Digit Dataset, Z. Jackson and others).
+"""The spoken digits data set: six people say the English digits 0 to 9, 50 times each (the Free Spoken Digit Dataset).
 
 A file of features is read, which a variable of the environment names: `SPOKEN_DIGITS=fsdd_logmel.npz python -m
 kilotune.experiments.models.train gru16-spoken`. It has `X` [recordings, 32 frames, 16 bands], the logarithm of the energy in bands of the
