@@ -15,9 +15,12 @@ from kilotune.codegen.quantisation_grid import QuantisationGrid
 
 
 def check_features(shape: tuple[int, ...]) -> None:
-    """ValueError "expected X, found Y" for more features a sample than a variable of a program may have."""
-    if math.prod(shape) > MOST_ELEMENTS:
-        raise ValueError(f"expected at most {MOST_ELEMENTS} elements, found {'x'.join(map(str, shape))}")
+    """ValueError "expected X, found Y" for no features a sample, and for more than a variable of a program may have."""
+    count, found = math.prod(shape), "x".join(map(str, shape))
+    if count < 1:
+        raise ValueError(f"expected at least one element, found {found}")
+    if count > MOST_ELEMENTS:
+        raise ValueError(f"expected at most {MOST_ELEMENTS} elements, found {found}")
 
 
 @dataclass(frozen=True, eq=False)
