@@ -24,6 +24,7 @@ SLOW = frozenset(
             "numpy",
             "onnx",
             "onnxruntime",
+            "tensorflow",
             "tflite_micro",
         ),
         *("optuna", "optuna_dashboard", "ortools", "pandas", "playwright", "plotly", "ray", "rich", "scipy", "skimage"),

@@ -27,6 +27,7 @@ from kilotune.codegen.onnx.graph import (
     AveragePoolNode,
     ClipNode,
     ConvNode,
+    Graph,
     MaxPoolNode,
     Node,
     PadNode,
@@ -84,7 +85,7 @@ def bundle_of(
             {
                 "name": output.name,
                 "shape": list(graph.shapes[output.tensor]),
-                "exponent": exponents[output.tensor],
+                "exponent": _exponent(graph, output.tensor, exponents),
                 "channels_last": output.channels_last,
                 "pieces": _pieces(lowered, output.tensor),
             }
@@ -102,6 +103,12 @@ def bundle_of(
         "edges": _edges(lowered, streams, mapping, hardware, addresses, arrays),
     }
     return MappedProgram(program, arrays)
+
+
+def _exponent(graph: Graph, tensor: str, exponents: TypeMapping[str, int]) -> int:
+    """That of an output's tensor; of one that was copied so that a core sends it (`codegen.cm.partition`), that of what it copies."""
+    makers = {node.output: node for node in graph.nodes}
+    return exponents[tensor if tensor in exponents else makers[tensor].inputs[0]]
 
 
 def _described(stage: Stage, core: int, ticks: int, memory: int) -> dict[str, Any]:

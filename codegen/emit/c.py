@@ -351,7 +351,8 @@ def _source(
 ) -> str:
     arrays = [array.definition for array in constants]
     parts = [title(context.storage.real, program)]
-    includes = f'#include "{name}.h"' + ("\n\n#include <math.h>" if context.storage.real else "")
+    uses_library = context.storage.real or any("expf(" in definition for definition in functions)
+    includes = f'#include "{name}.h"' + ("\n\n#include <math.h>" if uses_library else "")
     parts += [includes, _PRELUDE + _index_types(index_bits(program))]
     parts += [FLASH_MACROS.rstrip()] if arrays else []
     definitions, lines = [*context.operators.functions, *functions], context.writer.lines

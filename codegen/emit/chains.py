@@ -49,7 +49,7 @@ def _sums_by_runs(context: Context, chain: OperationChain) -> bool:
     sums = [n for n, operation in enumerate(chain.computing) if not isinstance(operation, ir.Elementwise)]
     return (not sums or sums[0] == 0) and not any(
         isinstance(operation, ir.MatMul | ir.Conv2D)
-        and context.arithmetic.sum(context, _row(context, row), operation.taps).numbered
+        and context.arithmetic.sum(context, operation, _row(context, row)).numbered
         for row, operation in zip(chain.rows, chain.operations, strict=True)
     )
 

@@ -101,8 +101,8 @@ class Arithmetic(Protocol):
     def rescale(self, context: Context, value: CExpression, row: OperationRow) -> CExpression:
         """An element that is moved as it is (MaxPool), in the format of the result."""
 
-    def sum(self, context: Context, row: OperationRow, length: int) -> SumOfProducts:
-        """The sum of `length` products."""
+    def sum(self, context: Context, operation: ir.Product, row: OperationRow) -> SumOfProducts:
+        """The sum that becomes one element of a product."""
 
     def completing(
         self, context: Context, operation: ir.Product, row: OperationRow

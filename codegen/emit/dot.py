@@ -32,7 +32,7 @@ def emit_product(
     then: Callable[[SumOfProducts, Sequence[str]], None] | None = None,
 ) -> None:
     """One sum of products for every element of the result. `then` takes sums on, at counters of the result, instead of their storing."""
-    whole = context.arithmetic.sum(context, row, operation.taps)
+    whole = context.arithmetic.sum(context, operation, row)
     context, finish = take_out_factors(context, operation, whole)
     total = FinishedSum(whole, finish, then, context.arithmetic.completing(context, operation, row))
     schedule = schedule_product(operation, context.storage)
@@ -78,7 +78,7 @@ def _emit_run(context: Context, operation: ir.MatMul, total: FinishedSum, at: Se
 
 def emit_run(context: Context, operation: ir.MatMul, row: OperationRow, at: Sequence[str], target: str) -> None:
     """The element at counters `at` of a product in order whose terms lie beside each other, written to an lvalue."""
-    whole = context.arithmetic.sum(context, row, operation.taps)
+    whole = context.arithmetic.sum(context, operation, row)
     context, finish = take_out_factors(context, operation, whole)
     _emit_run(context, operation, FinishedSum(whole, finish), at, target)
 

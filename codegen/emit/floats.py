@@ -1,10 +1,12 @@
 """Floating-point C of a program: the baseline that fixed-point programs are measured against.
 
-It shares everything with them but the numbers: loops, sparse lists, parameters in flash, temporaries in one array.
+It shares everything with them but the numbers: loops, sparse lists, parameters in flash, temporaries in one array. Parameters may be
+stored in 8 bits (`codegen.byte_weights`); their integers become floats where they are read.
 """
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import assert_never
@@ -13,6 +15,7 @@ import numpy as np
 
 from kilotune.codegen import ir
 from kilotune.codegen.arrays import FloatArray
+from kilotune.codegen.byte_weights import byte_step, eight_bit_weights, stored_as_bytes
 from kilotune.codegen.emit.c import CSource, emit_program
 from kilotune.codegen.emit.constant_arrays import float_literal
 from kilotune.codegen.emit.context import Context, OperationRow, counters_of, visit
@@ -21,21 +24,33 @@ from kilotune.codegen.emit.operators import CExpression, Operators
 from kilotune.codegen.emit.storage import LABEL_BITS, make_storage
 from kilotune.codegen.emit.writer import Writer
 from kilotune.codegen.fixed.arithmetic import Rounding
+from kilotune.codegen.fixed.encoding import BYTE_BITS
 from kilotune.codegen.fixed.table import Column
 
 FLOAT_BITS = 32
 
 
 def emit_float_c(
-    program: ir.Program, parameters: Mapping[str, FloatArray], *, name: str = "model", function: str = "predict"
+    program: ir.Program,
+    parameters: Mapping[str, FloatArray],
+    *,
+    byte_weights: bool = False,
+    name: str = "model",
+    function: str = "predict",
 ) -> CSource:
     """The program in C with floats of 32 bits; link it with -lm. Temporaries are placed as those of fixed-point programs.
+    `byte_weights`: as a hybrid program, which computes in floats with `eight_bit_weights` of the parameters and stores these in 8 bits.
 
     Raises ValueError for an operation that overwrites what it still has to read.
     """
     labels = ir.label_variables(program)
     bits = {v.name: LABEL_BITS if v.name in labels else FLOAT_BITS for v in program.variables}
-    storage = make_storage(program, bits, dict.fromkeys(bits, 0), real=True)
+    steps: dict[str, float] = {}
+    if byte_weights:
+        steps = {name: byte_step(parameters[name]) for name in stored_as_bytes(program)}
+        parameters = eight_bit_weights(parameters)
+    bits |= dict.fromkeys(steps, BYTE_BITS)
+    storage = dataclasses.replace(make_storage(program, bits, dict.fromkeys(bits, 0), real=True), steps=steps)
     rows = np.zeros((sum(1 for _ in ir.operations(program.body)), len(Column)), dtype=np.int32)
     context = Context(storage, Operators(Rounding.TOWARD_ZERO), Floats(), rows, Writer(depth=1))
     return emit_program(context, parameters, {}, True, (name, function), lambda: ([], []))
@@ -53,7 +68,11 @@ class Floats:
         self, context: Context, operation: ir.Elementwise, row: OperationRow, values: Sequence[CExpression]
     ) -> CExpression:
         """One element of the result."""
-        a, b, c = [*(value.text for value in values), "", "", ""][:3]
+        texts = [
+            _stepped(context, item.variable, value.text) if isinstance(item, ir.View) else value.text
+            for item, value in zip(operation.operands, values, strict=True)
+        ]
+        a, b, c = [*texts, "", "", ""][:3]
         match operation:
             case ir.Fill(value=value):
                 return _value(float_literal(value))
@@ -76,9 +95,10 @@ class Floats:
         """The element itself."""
         return value
 
-    def sum(self, context: Context, row: OperationRow, length: int) -> _FloatSum:
-        """In order."""
-        return _FloatSum(context)
+    def sum(self, context: Context, operation: ir.Product, row: OperationRow) -> _FloatSum:
+        """In order; of operands in 8 bits it is multiplied at its end by what their integers are worth."""
+        steps = context.storage.steps
+        return _FloatSum(context, steps.get(operation.a.variable, 1.0) * steps.get(operation.b.variable, 1.0))
 
     def completing(
         self, context: Context, operation: ir.Product, row: OperationRow
@@ -116,6 +136,7 @@ class Floats:
 @dataclass(frozen=True)
 class _FloatSum:
     context: Context
+    step: float = 1.0
     numbered: bool = False
     plain: bool = False
     kind: str = "float"
@@ -123,7 +144,7 @@ class _FloatSum:
     modular: frozenset[int] = frozenset()
 
     def grown(self, a: CExpression, b: CExpression) -> str:
-        return f"sum + {a.text} * {b.text}"
+        return f"sum + {_product(a, b)}"
 
     def scaled_up(self, amount: str) -> None:
         raise NotImplementedError
@@ -132,10 +153,22 @@ class _FloatSum:
         self.context.writer.line("float sum = 0;")
 
     def add(self, a: CExpression, b: CExpression, number: str, condition: str = "") -> None:
-        self.context.writer.line(f"{f'if ({condition}) ' if condition else ''}sum += {a.text} * {b.text};")
+        self.context.writer.line(f"{f'if ({condition}) ' if condition else ''}sum += {_product(a, b)};")
 
     def store(self, target: str, bits: int) -> None:
-        self.context.writer.line(f"{target} = sum;")
+        factor = "" if self.step == 1.0 else f" * {float_literal(self.step)}"
+        self.context.writer.line(f"{target} = sum{factor};")
+
+
+def _product(a: CExpression, b: CExpression) -> str:
+    """In floats, also where both factors are integers of 8 bits."""
+    return f"{'(float)' if a.bits == b.bits == BYTE_BITS else ''}{a.text} * {b.text}"
+
+
+def _stepped(context: Context, variable: str, text: str) -> str:
+    """An element as a float: the integer of a parameter in 8 bits is multiplied by what it is worth."""
+    step = context.storage.steps.get(variable)
+    return text if step is None else f"({text} * {float_literal(step)})"
 
 
 def _value(text: str) -> CExpression:

@@ -50,9 +50,9 @@ class Integers:
         """Down by SHIFT_OUT, to the result's width."""
         return context.operators.store(value, row[Column.SHIFT_OUT], row[Column.BITS])
 
-    def sum(self, context: Context, row: OperationRow, length: int) -> SumOfProducts:
+    def sum(self, context: Context, operation: ir.Product, row: OperationRow) -> SumOfProducts:
         """In order, or by SeeDot's TreeSum."""
-        return integer_sum(context, row, length, row.number in self.narrow)
+        return integer_sum(context, row, operation.taps, row.number in self.narrow)
 
     def completing(
         self, context: Context, operation: ir.Product, row: OperationRow

@@ -36,7 +36,7 @@ def parameter_arrays(
 
 def _arrays_of(storage: VariableStorage, variable: ir.Variable, values: FloatArray) -> list[ConstantArray]:
     """The array, or both lists, of one parameter."""
-    name, real = storage.names[variable.name], storage.real
+    name, real = storage.names[variable.name], storage.real and variable.name not in storage.steps
     note = f"/* {comment_text(variable.name)}: {storage.describe(variable.name)} */\n"
     if variable.name in storage.sparse:
         lists = sparse_format(values, storage.stored(variable.name), real)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from kilotune.codegen import ir
 from kilotune.codegen.arrays import FloatArray, IntArray
+from kilotune.codegen.byte_weights import byte_codes
 from kilotune.codegen.emit.constant_arrays import stored_orders, stored_sparse
 from kilotune.codegen.emit.iteration import element_number
 from kilotune.codegen.emit.names import c_identifiers
@@ -27,7 +28,8 @@ class VariableStorage:
 
     `orders`: the order of axes in which a parameter is stored, where that is not its own. `real`: numbers are floats.
     `shifts`: by how many bits a parameter is stored divided. `encodings` of parameters that have one. `buffers`: the C names of arrays
-    in RAM in which elements of a parameter lie unpacked.
+    in RAM in which elements of a parameter lie unpacked. `steps`: of a float program's parameters that lie in flash as 8-bit integers
+    (`codegen.byte_weights`), what an integer of 1 is worth; what is read of them is the integer.
     """
 
     program: ir.Program
@@ -42,9 +44,12 @@ class VariableStorage:
     encodings: Mapping[str, ParameterEncoding] = field(default_factory=dict)
     rounding: Rounding = Rounding.TOWARD_ZERO
     buffers: Mapping[str, str] = field(default_factory=dict)
+    steps: Mapping[str, float] = field(default_factory=dict)
 
     def stored(self, name: str) -> Callable[[FloatArray], IntArray]:
         """How values of a parameter become the integers in flash; those that are stored divided (`preshift`) are divided here."""
+        if name in self.steps:
+            return lambda values: byte_codes(values, self.steps[name])
         bits, scale, shift = self.bits[name], self.scales[name], self.shifts.get(name, 0)
         encoding = self.encodings.get(name)
         if encoding is not None and self.has_codes(name):
@@ -161,8 +166,8 @@ class VariableStorage:
         return f"kt_int{self.bits[variable]}" if self.is_integer(variable) else "kt_float"
 
     def is_integer(self, variable: str) -> bool:
-        """Everything in a fixed-point program; labels only in one of floats."""
-        return not self.real or variable in ir.label_variables(self.program)
+        """Everything in a fixed-point program; labels and parameters of 8 bits only in one of floats."""
+        return not self.real or variable in self.steps or variable in ir.label_variables(self.program)
 
     def strides(self, view: ir.View) -> tuple[int, ...]:
         """Strides of a view in the stored array: its own, unless it is a whole parameter stored in another order."""
@@ -187,7 +192,9 @@ class VariableStorage:
         shape = f"[{', '.join(map(str, variable.shape))}]" if variable.shape else "scalar"
         if name in ir.label_variables(self.program):
             return f"{shape}, label"
-        kind = "float" if self.real else f"{self.bits[name]} bits, scale {self.scales[name]}"
+        kind = f"{self.bits[name]} bits, scale {self.scales[name]}"
+        if self.real:
+            kind = f"8 bits times {self.steps[name]:.9g}" if name in self.steps else "float"
         encoding = self.encodings.get(name)
         if encoding is not None:
             kind += f", stored in {encoding.width}" + (f" times 2**{encoding.shift}" if encoding.shift else "")

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from kilotune.codegen import ir
-from kilotune.codegen.emit.constant_arrays import ConstantArray, constant_array
+from kilotune.codegen.emit.constant_arrays import ConstantArray, constant_array, float_literal
 from kilotune.codegen.emit.operators import CExpression, Operators, cast, constant, int_type, width_for
 from kilotune.codegen.emit.writer import Writer
-from kilotune.codegen.fixed.exponential import Exponential
+from kilotune.codegen.fixed.exponential import Exponential, LibraryExponential
 
 
 @dataclass
@@ -55,8 +55,11 @@ class Functions:
         if key not in self._made:
             name = f"kt_exp{len(self._made)}"
             body = Writer()
-            self._clamp(body, table, width)
-            result = self._look_up(body, table)
+            _limit(body, table, width)
+            result = _by_library(table)
+            if not isinstance(table, LibraryExponential):
+                self._subtract(body, table, width)
+                result = self._look_up(body, table)
             body.line(f"return {result.text};")
             self._define(name, table, width, result.bits, "e**v", body)
             self._made[key] = CExpression(name, result.bits)
@@ -64,7 +67,7 @@ class Functions:
 
     def _decay(self, table: Exponential, width: int) -> str:
         """The call of the function e**-|v|. Where the table begins at 0, |v| is the place in it."""
-        if table.reference != 0 or table.sign > 0:
+        if table.reference != 0 or table.sign > 0 or isinstance(table, LibraryExponential):
             return f"{self._exponential(table, width).text}(v > 0 ? ({int_type(width)})-v : v)"
         key = ("decay", table, width)
         if key not in self._made:
@@ -85,14 +88,8 @@ class Functions:
         lines = [comment, f"{kind} {int_type(bits)} {name}({int_type(width)} v)", "{"]
         self.definitions.append("\n".join([*lines, *(f"    {line}" for line in body.lines), "}"]))
 
-    def _clamp(self, body: Writer, table: Exponential, width: int) -> None:
-        """t = clamp(sign * (v - reference), 0, limit); the ends are applied to v, where nothing can overflow."""
-        low, high = _argument_ends(table)
-        least = -(1 << (width - 1))
-        if low > least:
-            body.line(f"if (v < {constant(low).text}) v = {constant(low).text};")
-        if high < -least - 1:
-            body.line(f"if (v > {constant(high).text}) v = {constant(high).text};")
+    def _subtract(self, body: Writer, table: Exponential, width: int) -> None:
+        """t = sign * (v - reference), of a v that is limited."""
         kind = f"uint{width}_t"
         operands = [f"({kind})v", f"({kind}){constant(table.reference).text}"]
         first, second = operands if table.sign > 0 else operands[::-1]
@@ -159,6 +156,22 @@ class Functions:
             f"    return quotient;\n#else\n    return ({kind})(((uint32_t)n << bits) / d);\n#endif\n}}",
         )
         return f"{name}(({kind})({numerator}), ({kind})({one} + decayed), {table.scale})"
+
+
+def _limit(body: Writer, table: Exponential, width: int) -> None:
+    """Keep v between the ends of the table; these are applied to v, where nothing can overflow."""
+    low, high = _argument_ends(table)
+    least = -(1 << (width - 1))
+    if low > least:
+        body.line(f"if (v < {constant(low).text}) v = {constant(low).text};")
+    if high < -least - 1:
+        body.line(f"if (v > {constant(high).text}) v = {constant(high).text};")
+
+
+def _by_library(table: Exponential) -> CExpression:
+    """e**v of a limited v, toward zero."""
+    argument, scale = (float_literal(2.0**power) for power in (-table.input_scale, table.scale))
+    return CExpression(f"({int_type(table.bits)})(expf((float)v * {argument}) * {scale})", table.bits)
 
 
 def _argument_ends(table: Exponential) -> tuple[int, int]:

@@ -7,7 +7,7 @@ Arguments outside the covered range are clamped to its ends, so the result is ri
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cache, cached_property
 
 import numpy as np
@@ -88,6 +88,23 @@ class Exponential:
             self.product_bits,
         )
         return scale_down(product, self.product_shift, rounding)
+
+
+@dataclass(frozen=True)
+class LibraryExponential(Exponential):
+    """math.h's e**x between the ends of a table, in its place: what tables are compared with. Programs with it are emitted and run by the
+    reference simulator, whose floats are longer than the device's; batch simulators know tables only."""
+
+    def __call__(self, x: IntArray, rounding: Rounding) -> IntArray:
+        """The exponential of every element of `x`, toward zero."""
+        ends = (self.reference, self.reference + self.sign * self.last_told_apart)
+        real = np.exp(np.ldexp(np.clip(x, min(ends), max(ends)).astype(np.float64), -self.input_scale))
+        return np.trunc(np.ldexp(real, self.scale)).astype(np.int64)
+
+
+def by_library(table: Exponential) -> LibraryExponential:
+    """Math.h's e**x in the place of a table."""
+    return LibraryExponential(**{field.name: getattr(table, field.name) for field in fields(table)})
 
 
 @cache

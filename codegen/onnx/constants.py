@@ -32,16 +32,17 @@ def decode(tensor: Any, folder: str) -> Array:
     except Exception as error:  # onnx raises whatever its own checks and NumPy raise
         size = "x".join(str(d) for d in tensor.dims) or "one"
         external = tensor.data_location == TensorProto.EXTERNAL
-        found = "an external file without them" if external else "data of another size"
-        reason = str(error).partition("\n")[0]
+        found = "data of another size"
         if external:
+            reason = str(error).partition("\n")[0]
             place = next((str(entry.value) for entry in tensor.external_data if entry.key == "location"), "")
             reason = (
                 reason
                 if os.path.isfile(os.path.join(folder, place))
                 else f"there is no file {place!r} beside the model"
             )
-        raise ValueError(f"expected {size} elements of type {kind.lower()}, found {found} ({reason})") from None
+            found = f"an external file without them ({reason})"
+        raise ValueError(f"expected {size} elements of type {kind.lower()}, found {found}") from None
     return array
 
 
@@ -53,7 +54,10 @@ def _axes(attributes: Mapping[str, Any], operands: Sequence[Array]) -> tuple[int
 def _constant(attributes: Mapping[str, Any], operands: Sequence[Array]) -> Array:
     for name in ("value", "value_float", "value_int", "value_floats", "value_ints"):
         if name in attributes:
-            return np.asarray(attributes[name])
+            values = np.asarray(attributes[name])
+            if values.dtype.kind == "O":
+                raise ValueError(f"expected a numeric value, found {type(attributes[name]).__name__}")
+            return values
     raise ValueError("expected a numeric value, found none")
 
 

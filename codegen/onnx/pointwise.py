@@ -42,6 +42,8 @@ def _clip(imported: Imported, call: OnnxNode) -> None:
 def _limit(imported: Imported, call: OnnxNode, value: OnnxValue, low: float, high: float) -> None:
     if math.isnan(low) or math.isnan(high):
         raise ValueError("expected numbers as bounds, found NaN")
+    if low == math.inf or high == -math.inf:
+        raise ValueError(f"expected bounds with numbers between them, found {low:g} and {high:g}")
     imported.emit_like(ClipNode((value.tensor,), call.output, low, high), value)
 
 

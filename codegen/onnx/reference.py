@@ -185,7 +185,8 @@ def _convolve(node: ConvNode, tensor: Array) -> Array:
     for group in range(node.groups):
         matrix = weight[group * outputs // node.groups : (group + 1) * outputs // node.groups]
         operand = gathered[group * inner : (group + 1) * inner].reshape(-1, int(np.prod(pixels)))
-        parts.append(matrix.reshape(len(matrix), -1) @ operand)
+        with np.errstate(over="ignore", invalid="ignore"):  # what is not finite is refused by whoever asks
+            parts.append(matrix.reshape(len(matrix), -1) @ operand)
     result = np.concatenate(parts).reshape(outputs, *pixels)
     if integer:
         result = result.astype(np.int64)

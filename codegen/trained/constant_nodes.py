@@ -44,7 +44,7 @@ def _with_results(
     shapes = {graph.input_name: graph.input_shape}
     for node in graph.nodes:
         results = None if node.refusal else _results(shapes, constants, node, execute)
-        if results is None:
+        if results is None or len(results) != len(node.outputs):  # of the latter conversion says what is wrong
             nodes.append(node)
             _note_shape(shapes, constants, node)
         else:
@@ -60,8 +60,8 @@ def _note_shape(shapes: dict[str, tuple[int, ...]], constants: Mapping[str, Arra
         return
     if node.kind in SAME_SHAPE:
         shapes[node.output] = given
-    elif node.kind == "Transpose" and sorted(node.attributes.get("perm", ())) == list(range(len(given))):
-        shapes[node.output] = tuple(given[axis] for axis in node.attributes["perm"])
+    elif node.kind == "Transpose" and sorted(perm := np.ravel(node.attributes.get("perm", ()))) == [*range(len(given))]:
+        shapes[node.output] = tuple(given[axis] for axis in perm)
     elif node.kind in ("Add", "Sub", "Mul", "Div") and len(others) == 1:
         try:
             shapes[node.output] = np.broadcast_shapes(given, others[0])

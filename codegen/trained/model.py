@@ -15,11 +15,12 @@ from kilotune.codegen.quantisation_grid import QuantisationGrid
 
 
 def check_features(shape: tuple[int, ...]) -> None:
-    """ValueError "expected X, found Y" for no features, and for more of them than a variable of a program may have."""
+    """ValueError "expected X, found Y" for no features a sample, and for more than a variable of a program may have."""
+    count, found = math.prod(shape), "x".join(map(str, shape))
     if min(shape, default=1) < 1:
-        raise ValueError(f"expected extents of 1 and more, found {'x'.join(map(str, shape))}")
-    if math.prod(shape) > MOST_ELEMENTS:
-        raise ValueError(f"expected at most {MOST_ELEMENTS} elements, found {'x'.join(map(str, shape))}")
+        raise ValueError(f"expected at least one element, found {found}")
+    if count > MOST_ELEMENTS:
+        raise ValueError(f"expected at most {MOST_ELEMENTS} elements, found {found}")
 
 
 @dataclass(frozen=True, eq=False)

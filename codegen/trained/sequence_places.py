@@ -50,10 +50,11 @@ def _taken(graph: TrainedGraph, node: TrainedNode) -> Iterator[tuple[_Axis, int,
     if not node.inputs or node.inputs[0] in graph.constants:
         return
     given = [graph.constants.get(name) for name in node.inputs[1:] if name]
-    numbers = [array.astype(np.int64).reshape(-1).tolist() for array in given if array is not None]
-    if len(numbers) == len(given) and all(array is not None and array.dtype.kind in "iu" for array in given):
+    whole = [array for array in given if array is not None and array.dtype.kind in "iu"]
+    if len(whole) == len(given):
+        numbers = [array.astype(np.int64).reshape(-1).tolist() for array in whole]
         taker = _TAKERS.get(node.kind)
-        yield from () if taker is None else taker(node, numbers, given[0].ndim if given and given[0] is not None else 0)
+        yield from () if taker is None else taker(node, numbers, whole[0].ndim if whole else 0)
 
 
 def _gathered(node: TrainedNode, numbers: list[list[int]], rank: int) -> Iterator[tuple[_Axis, int, str]]:

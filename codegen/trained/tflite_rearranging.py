@@ -51,6 +51,8 @@ def _split(translation: Translation, operator: TfliteOperator) -> None:
     where = translation.whole_numbers(axis, "axis")[0]
     extent = translation.shape(value)[where]
     sizes = translation.whole_numbers(operator.reads[1], "sizes") if several else []
+    if not operator.writes:
+        raise ValueError("expected outputs, found none")
     sizes = sizes or [extent // len(operator.writes)] * len(operator.writes)
     rest = extent - sum(size for size in sizes if size >= 0)
     whole = [rest if size < 0 else size for size in sizes]

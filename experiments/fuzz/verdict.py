@@ -20,7 +20,7 @@ MOST_LETTERS = 700
 SHOWN_THROUGH = re.compile(
     r"NoneType|object has no attribute|object is not|not subscriptable|unsupported operand|positional argument|"
     r"unexpected keyword|unhashable|index out of range|not supported between|could not be converted|must be str|"
-    r"\bKeyError\b|\bTypeError\b|\bsqlalchemy\b|<class |<function |0x[0-9a-f]{6}|\[SQL"
+    r"\bKeyError\b|\bTypeError\b|\bsqlalchemy\b|<class |<function |\b0x[0-9a-f]{6}|\[SQL"
 )
 """Words that are Python's or a library's, and none for people."""
 

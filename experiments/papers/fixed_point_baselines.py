@@ -16,15 +16,17 @@ import numpy as np
 
 from kilotune.codegen.arrays import FloatArray, IntArray
 from kilotune.codegen.bundle import Bundle
+from kilotune.codegen.byte_weights import eight_bit_weights
 from kilotune.codegen.dataset import Dataset
+from kilotune.codegen.emit.floats import emit_float_c
 from kilotune.codegen.fixed.arithmetic import Rounding
 from kilotune.codegen.fixed.shiftry import ShiftryLowering
 from kilotune.codegen.fixed.table import FixedBatch
 from kilotune.codegen.float_evaluator import run_float
 from kilotune.evaluators.divergence import DivergenceError
 from kilotune.evaluators.fixed_point.simulator import Simulator
-from kilotune.evaluators.on_device import measure_checked
-from kilotune.evaluators.simulated import DeviceError
+from kilotune.evaluators.on_device import measure_artefact, measure_checked
+from kilotune.evaluators.simulated import DeviceError, of_emitted
 from kilotune.experiments.problems.fixed_point.export import emit_program
 from kilotune.experiments.problems.fixed_point.model import TunedModel
 from kilotune.experiments.problems.fixed_point.problem import build_problem
@@ -38,6 +40,9 @@ SEARCHED = 600
 
 COMPARED = 300
 """Test samples whose outputs on the device are compared with the search's."""
+
+COMPARED_FLOATS = 60
+"""Test samples of programs in floats, which take long."""
 
 WIDE_SAMPLES = 100
 """Training samples that decide about the maxscale of 32-bit programs, which run in the slow simulator."""
@@ -69,6 +74,8 @@ def on_board(problem: TunedModel, assignment: Assignment, test: Dataset) -> dict
         raise
     except DeviceError as error:
         return {"accuracy": accuracy, "does_not_run": str(error)[:200]}
+    if not found.fits:
+        return {"accuracy": accuracy, "does_not_run": f"{found.sizes.flash_bytes} B of flash, {found.ram_bytes} of RAM"}
     return {
         "accuracy": accuracy,
         "flash": found.sizes.flash_bytes,
@@ -78,15 +85,32 @@ def on_board(problem: TunedModel, assignment: Assignment, test: Dataset) -> dict
     }
 
 
+def hybrid_on_board(problem: TunedModel, test: Dataset) -> dict[str, Any]:
+    """The accuracy of 8-bit weights with arithmetic in floats on all test samples, and what that program takes on the board; `equal`: how
+    many of its first test samples have the class there that the float evaluator gives them."""
+    board, bundle = problem.options.board, problem.bundle
+    assert board is not None
+    outputs = run_float(bundle.program, eight_bit_weights(bundle.parameters), test.features).outputs
+    artefact = of_emitted(emit_float_c(bundle.program, bundle.parameters, byte_weights=True))
+    features = test.features[:COMPARED_FLOATS].astype(np.float32)
+    try:
+        found = measure_artefact(board, artefact, features, f"-{problem.options.level}")
+    except DeviceError as error:
+        return {"accuracy": _percent(outputs, test), "does_not_run": str(error)[:200]}
+    same = found.run.outputs.reshape(-1) == outputs[: len(features), 0]
+    return {
+        "accuracy": _percent(outputs, test),
+        "flash": found.sizes.flash_bytes,
+        "ram": found.ram_bytes,
+        "cycles": found.cycles,
+        "equal": int(same.sum()),
+        "compared": len(features),
+    }
+
+
 def float_accuracy(bundle: Bundle, parameters: Mapping[str, FloatArray], test: Dataset) -> float:
     """The test accuracy of a bundle's float model with these parameters."""
     return _percent(run_float(bundle.program, parameters, test.features).outputs, test)
-
-
-def eight_bit_weights(parameters: Mapping[str, FloatArray]) -> dict[str, FloatArray]:
-    """Every parameter at the nearest of 255 multiples of its largest magnitude over 127, as TensorFlow Lite's hybrid kernels store it."""
-    steps = {name: float(np.abs(values).max()) / 127.0 or 1.0 for name, values in parameters.items()}
-    return {name: np.round(values / steps[name]) * steps[name] for name, values in parameters.items()}
 
 
 def uniform(space: ShiftryCandidates, test: Dataset, bits: int) -> float:

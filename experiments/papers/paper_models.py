@@ -1,4 +1,4 @@
-"""The models of SeeDot's and Shiftry's evaluations (FastGRNN, ProtoNN, Bonsai) trained on data sets of a folder, as bundles.
+"""The models of SeeDot's and Shiftry's evaluations (FastGRNN, ProtoNN, Bonsai, LeNets) trained on data sets of a folder, as bundles.
 
     python -m kilotune.experiments.papers.paper_models DATA FOLDER [--kinds fastgrnn protonn bonsai] [--sets NAME ...]
 
@@ -6,7 +6,8 @@ Every .npz of DATA is a data set, named like the file. It has X, windows [sample
 labels from 0 on, with what marks test samples as `models.train.sequence_models` reads it; without a mark three tenths are tested, drawn
 with seed 0. Bytes (images of pixels) become [-1, 1], other features are standardised channel by channel, 4 deviations becoming 1.
 MOST_TRAIN samples are trained on and MOST_TEST are tested, drawn with seed 0 as well. A row of 784 pixels is read by FastGRNN as 28 steps
-of 28; rows of features that are no series get no FastGRNN.
+of 28; rows of features that are no series get no FastGRNN. The kinds lenet-50k and lenet-105k, of rows of 784 pixels only, are made when
+they are asked for.
 Needs torch (`pip install 'kilotune[train]'`), but for FastGRNN.
 """
 
@@ -25,6 +26,7 @@ from kilotune.experiments.models.train.sequence_models import DEVIATIONS, Window
 from kilotune.experiments.models.train.sequence_models import trained as trained_fastgrnn
 
 KINDS = ("fastgrnn", "protonn", "bonsai")
+LENETS = ("lenet-50k", "lenet-105k")
 MOST_TRAIN, MOST_TEST = 3000, 1000
 IMAGE_PIXELS, IMAGE_STEPS = 784, 28
 HIDDEN, FASTGRNN_EPOCHS = 16, 40
@@ -85,6 +87,8 @@ def made(kind: str, name: str, parts: tuple[Windows, Windows]) -> TrainedModel |
     if kind == "fastgrnn":
         train, test = (in_steps(part) for part in parts)
         return None if train is None or test is None else trained_fastgrnn(name, (train, test), HIDDEN, FASTGRNN_EPOCHS)
+    if kind in LENETS and parts[0].values.shape[1:] != (1, IMAGE_PIXELS):
+        return None
     return _of_torch(kind, name, parts)
 
 
@@ -93,6 +97,10 @@ def _of_torch(kind: str, name: str, parts: tuple[Windows, Windows]) -> TrainedMo
     from kilotune.experiments.models.train.fitting import TrainingSettings, accuracy_line, fit, to_arrays, to_tensors
 
     train, test = (as_rows(part) for part in parts)
+    if kind in LENETS:
+        from kilotune.experiments.papers.paper_lenets import trained_lenet
+
+        return trained_lenet(kind, name, train, test)
     features, classes = train.shape[1] - 1, int(train[:, 0].max()) + 1
     kept = min(0.5, KEPT_WEIGHTS / (features * bonsai.PROJECTION))
     if kind == "bonsai":
@@ -135,7 +143,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("data", type=Path)
     parser.add_argument("folder", type=Path)
-    parser.add_argument("--kinds", nargs="+", choices=KINDS, default=list(KINDS))
+    parser.add_argument("--kinds", nargs="+", choices=(*KINDS, *LENETS), default=list(KINDS))
     parser.add_argument("--sets", nargs="+", default=[], metavar="NAME")
     options = parser.parse_args()
     for _ in written(options.data, options.folder, options.kinds, options.sets):

@@ -23,9 +23,11 @@ import numpy as np
 from kilotune.evaluators.devices import find_device
 from kilotune.experiments.papers.fixed_point_baselines import float_accuracy, on_board, uniform, with_fewer_samples
 from kilotune.experiments.problems.fixed_point.device_runs import measure_float
+from kilotune.experiments.problems.fixed_point.model import TunedModel
 from kilotune.experiments.problems.fixed_point.problem import build_problem
 from kilotune.experiments.requests.request import TuneRequest
 from kilotune.search.procedure import run_procedure
+from kilotune.search.space import Assignment
 from kilotune.spaces.seedot.space import SeeDotSpace
 from kilotune.spaces.shiftry.candidates import ShiftryCandidates
 
@@ -48,22 +50,28 @@ def measured(path: Path) -> dict[str, Any]:
     assert isinstance(formats, ShiftryCandidates)
     row |= {f"ap_fixed {bits}": uniform(formats, bundle.test, bits) for bits in (8, 16)}
     for board, bits, samples in BUILDS:
-        options = {"device": find_device(board).as_json()}
-        problem = build_problem(TuneRequest("seedot", str(path), "exhaustive", options=options))
-        few = with_fewer_samples(problem.bundle, samples)
-        assert few.train is not None
-        assert isinstance(problem.space, SeeDotSpace)
-        targets = few.train.targets.astype(np.float64)
-        task = dataclasses.replace(problem.space.task, features=few.train.features, targets=targets)
-        space = SeeDotSpace(task, dataclasses.replace(problem.space.options, bitwidths=(bits,)))
-        problem = dataclasses.replace(problem, bundle=few, space=space)
-        answer, floats = run_procedure(space), measure_float(problem)
-        assert answer is not None
+        problem, answer = brute_force(path, board, bits, samples)
+        floats = measure_float(problem)
         row[f"{board} {bits}"] = {
-            **on_board(problem, answer.assignment, bundle.test),
+            **on_board(problem, answer, bundle.test),
             "float_cycles": None if floats is None else floats.cycles,
         }
     return row
+
+
+def brute_force(path: Path, board: str, bits: int, samples: int) -> tuple[TunedModel, Assignment]:
+    """The problem of a bundle on a board at one width, with that many training samples, and the answer of the search over maxscale."""
+    options = {"device": find_device(board).as_json()}
+    problem = build_problem(TuneRequest("seedot", str(path), "exhaustive", options=options))
+    few = with_fewer_samples(problem.bundle, samples)
+    assert few.train is not None
+    assert isinstance(problem.space, SeeDotSpace)
+    targets = few.train.targets.astype(np.float64)
+    task = dataclasses.replace(problem.space.task, features=few.train.features, targets=targets)
+    space = SeeDotSpace(task, dataclasses.replace(problem.space.options, bitwidths=(bits,)))
+    answer = run_procedure(space)
+    assert answer is not None
+    return dataclasses.replace(problem, bundle=few, space=space), answer.assignment
 
 
 def lines(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:

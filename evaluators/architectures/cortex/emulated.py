@@ -38,6 +38,12 @@ EMULATED: Mapping[str, EmulatedBoard] = MappingProxyType(
 )
 """By processor. The micro:bit's is a Cortex-M0, which has the same instructions as the M0+."""
 
+LARGER: Mapping[str, EmulatedBoard] = MappingProxyType(
+    {"cortex-m0plus": EmulatedBoard("Cortex-M0+", "mps2-an385", ("-mcpu=cortex-m0plus",), "4M", "4M")}
+)
+"""By processor, the machine for programs that its usual one has no room for: boards with an M0+ have more memory than the micro:bit. This
+one's core is a Cortex-M3, which executes all instructions of the M0+."""
+
 
 def startup_code() -> str:
     """C that sets up memory and the floating-point unit, calls main, and exits with what that returns."""

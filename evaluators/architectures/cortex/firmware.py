@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kilotune.codegen import ir
-from kilotune.evaluators.architectures.cortex.emulated import EMULATED, startup_code
+from kilotune.evaluators.architectures.cortex.emulated import EMULATED, LARGER, EmulatedBoard, startup_code
 from kilotune.evaluators.elf import Elf, read_elf
 from kilotune.evaluators.simulated import Artefact, DeviceError, Sizes
 
@@ -20,12 +20,13 @@ LINKED = ("-Wl,--gc-sections", "-Wl,--no-warn-rwx-segments", "--specs=nano.specs
 
 @dataclass(frozen=True)
 class CortexFirmware:
-    """A linked program: its file's content, and what was read of it."""
+    """A linked program: its file's content, what was read of it, and QEMU's machine that has room for it."""
 
     processor: str
     artefact: Artefact
     image: bytes
     elf: Elf
+    machine: str
 
     @property
     def sizes(self) -> Sizes:
@@ -45,7 +46,21 @@ def build_cortex_firmware(
     compiler = arm_gcc()
     if compiler is None:
         raise DeviceError("arm-none-eabi-gcc was not found: install gcc-arm-none-eabi and libnewlib-arm-none-eabi.")
-    board = EMULATED[processor]
+    try:
+        return _built(compiler, artefact, processor, EMULATED[processor], level, traced)
+    except _NoRoomError:
+        if processor not in LARGER:
+            raise
+    return _built(compiler, artefact, processor, LARGER[processor], level, traced)
+
+
+class _NoRoomError(DeviceError):
+    """A program is larger than the emulated machine's memory."""
+
+
+def _built(
+    compiler: str, artefact: Artefact, processor: str, board: EmulatedBoard, level: str, traced: bool
+) -> CortexFirmware:
     with tempfile.TemporaryDirectory(prefix="kilotune-cortex-") as scratch:
         folder = Path(scratch)
         texts = {
@@ -64,9 +79,9 @@ def build_cortex_firmware(
         command += ["-o", "firmware.elf", "startup.c", "harness.c", f"{artefact.name}.c", "-lm"]
         done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False, timeout=300)
         if done.returncode:
-            raise DeviceError(_failure(processor, done.stderr))
+            raise _failure(processor, done.stderr)
         image = (folder / "firmware.elf").read_bytes()
-        return CortexFirmware(processor, artefact, image, read_elf(image))
+        return CortexFirmware(processor, artefact, image, read_elf(image), board.machine)
 
 
 _TRACE = """\
@@ -95,9 +110,9 @@ def _harness_header(artefact: Artefact) -> str:
     )
 
 
-def _failure(processor: str, said: str) -> str:
+def _failure(processor: str, said: str) -> DeviceError:
     for region, name in (("`RAM'", "RAM"), ("`FLASH'", "flash")):
         if f"region {region} overflowed" in said or f"fit in region {region}" in said:
-            return f"The program needs more {name} than the simulated {processor} board has."
+            return _NoRoomError(f"The program needs more {name} than the simulated {processor} board has.")
     errors = [line for line in said.splitlines() if "error:" in line]
-    return f"arm-none-eabi-gcc failed for {processor}: {errors[0] if errors else said.strip()[-300:]}"
+    return DeviceError(f"arm-none-eabi-gcc failed for {processor}: {errors[0] if errors else said.strip()[-300:]}")

@@ -11,7 +11,6 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from kilotune.evaluators.architectures.cortex.emulated import EMULATED
 from kilotune.evaluators.architectures.cortex.firmware import CortexFirmware, build_cortex_firmware
 from kilotune.evaluators.compiled_library import build_library
 from kilotune.evaluators.simulated import Artefact, DeviceError, SimulatedRun, Sizes, Trace
@@ -72,7 +71,7 @@ def _execute(firmware: CortexFirmware, inputs: npt.NDArray[np.generic], folder: 
     command = [
         emulator,
         "-M",
-        EMULATED[firmware.processor].machine,
+        firmware.machine,
         "-nographic",
         "-monitor",
         "none",

@@ -33,6 +33,7 @@ TRAINERS: dict[str, Callable[[], TrainedModel]] = {
     "mlp-digits": mlp.train,
     "gru16-digits": gru.train,
     "gru16-activities": gru.train_on_activities,
+    "gru16-spoken": gru.train_on_spoken_digits,
     "gru16-vowels": gru.train_on_vowels,
     "cnn-exercises": convolution_1d.train,
     "protonn-cancer": cancer.train,

@@ -1,7 +1,7 @@
 """A gated recurrent unit (Cho et al., EMNLP 2014; the variant that resets after the product, as PyTorch and cuDNN compute it).
 
 An 8 x 8 digit is read as 8 time steps of 8 pixels, like FastGRNN's; a window of a sensor as its steps of 6 channels;
-an utterance as its steps of 12 coefficients.
+an utterance as its steps of 12 coefficients, a spoken digit as its frames of 16 bands.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import torch
 
-from kilotune.experiments.models.train import activities, digits, vowels
+from kilotune.experiments.models.train import activities, digits, spoken_digits, vowels
 from kilotune.experiments.models.train.bundle import TrainedModel
 from kilotune.experiments.models.train.fitting import Parameters, TrainingSettings, trained_classifier
 
@@ -20,6 +20,7 @@ HIDDEN = 16
 DIGITS_RECIPE = TrainingSettings(epochs=150, noise=0.25, bound=1.95)
 ACTIVITIES_RECIPE = TrainingSettings(epochs=100, noise=0.05, bound=1.95, weight_decay=1e-2)
 VOWELS_RECIPE = TrainingSettings(epochs=150, noise=0.1, bound=1.95, weight_decay=1e-2)
+SPOKEN_RECIPE = TrainingSettings(epochs=100, noise=0.05, bound=1.95, weight_decay=1e-2)
 OPEN_GATE = 1.0
 """Where the biases of z begin for long windows, so that the first steps are not forgotten before anything is learnt of them."""
 
@@ -65,6 +66,10 @@ ACTIVITIES = Sequence(
 
 VOWELS = Sequence(
     vowels.STEPS, vowels.CHANNELS, vowels.CLASSES, "an utterance is read as 25 time steps of 12 coefficients"
+)
+
+SPOKEN = Sequence(
+    spoken_digits.STEPS, spoken_digits.CHANNELS, spoken_digits.CLASSES, "a recording is read as 32 frames of 16 bands"
 )
 
 
@@ -122,3 +127,13 @@ def train_on_vowels() -> TrainedModel:
     initial = start(VOWELS, VOWELS_RECIPE.seed, OPEN_GATE)
     of_vowels = functools.partial(scores, VOWELS)
     return trained_classifier(named, VOWELS.program, initial, of_vowels, vowels.load_split(), VOWELS_RECIPE)
+
+
+def train_on_spoken_digits() -> TrainedModel:
+    """The GRU on spoken digits."""
+    about = (
+        f"GRU: {HIDDEN} hidden units, 32 frames of 16 bands, 10 classes (a frame at a time on an Uno: docs/results.md)"
+    )
+    named = ("gru16-spoken", about, spoken_digits.ATTRIBUTION)
+    initial, of_spoken = start(SPOKEN, SPOKEN_RECIPE.seed, OPEN_GATE), functools.partial(scores, SPOKEN)
+    return trained_classifier(named, SPOKEN.program, initial, of_spoken, spoken_digits.load_split(), SPOKEN_RECIPE)

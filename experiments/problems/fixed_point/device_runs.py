@@ -37,9 +37,10 @@ def measure_float(problem: TunedModel) -> DeviceMeasurement | None:
     artefact = of_emitted(emit_float_c(problem.bundle.program, problem.bundle.parameters))
     features = problem.space.task.features[:FLOAT_SAMPLES].astype(np.float32)
     try:
-        return measure_artefact(device, artefact, features, f"-{problem.options.level}")
+        found = measure_artefact(device, artefact, features, f"-{problem.options.level}")
     except DeviceError:
         return None
+    return found if found.fits else None
 
 
 def check_program(problem: TunedModel, trial: Trial, levels: tuple[str, ...] = ()) -> DeviceCheck | None:

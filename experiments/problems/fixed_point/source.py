@@ -13,6 +13,7 @@ from kilotune.codegen.onnx.external_data import external_bytes
 from kilotune.codegen.trained.endings import Returns
 from kilotune.codegen.trained.importing import import_bundle
 from kilotune.codegen.trained.quantised_importing import import_quantised_bundle
+from kilotune.evaluators.architectures.registry import boards
 from kilotune.evaluators.device import Device
 from kilotune.experiments.models.catalogue import MODEL_SUFFIXES
 
@@ -47,19 +48,20 @@ def load_source(
 
 
 def check_size(path: Path, device: Device | None, narrow: bool) -> None:
-    """InputError for a large file of another tool whose weights cannot fit the device's flash, before anything of it is read: 32-bit floats
-    that become bytes, or bits where they may be so `narrow`."""
-    if device is None or not is_trained_model(path):
+    """InputError for a large file of another tool whose weights cannot fit the device's flash, without a device that of any which is known
+    by name, before anything of it is read: 32-bit floats that become bytes, or bits where they may be so `narrow`."""
+    if not is_trained_model(path):
         return
     size = path.stat().st_size
     beside = 0 if size >= LARGE_FILE or path.suffix == ".tflite" else external_bytes(path)
     least = (size + beside) // (32 if narrow else 4)
-    if size + beside >= LARGE_FILE and least > device.flash_bytes:
+    largest = device or max(boards(), key=lambda board: board.flash_bytes)
+    if size + beside >= LARGE_FILE and least > largest.flash_bytes:
         with_weights = f" and {beside} bytes of weights beside it" if beside else ""
         found = f"a file of {size} bytes{with_weights}, whose weights take about {least} or more"
-        raise InputError(
-            str(path), expected=f"weights for the {device.flash_bytes} bytes of {device.name}", found=found
-        )
+        known = "" if device else ", the largest device known by name (--device FILE.json describes another)"
+        expected = f"weights for the {largest.flash_bytes} bytes of {largest.name}{known}"
+        raise InputError(str(path), expected=expected, found=found)
 
 
 def data_options(given: Mapping[str, Any]) -> dict[str, Any]:

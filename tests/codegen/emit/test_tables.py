@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import dataclasses
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from kilotune.codegen import ir
+from kilotune.codegen.emit.c import emit_c
 from kilotune.codegen.emit.operators import CExpression, Operators
 from kilotune.codegen.emit.tables import Functions
-from kilotune.codegen.fixed.arithmetic import Rounding
-from kilotune.codegen.fixed.exponential import Exponential, seedot_exponential, shiftry_exponential
+from kilotune.codegen.fixed.arithmetic import Rounding, quantise
+from kilotune.codegen.fixed.exponential import Exponential, by_library, seedot_exponential, shiftry_exponential
+from kilotune.codegen.fixed.seedot import SeeDotLowering, SeeDotParameters
+from kilotune.evaluators.fixed_point.reference import run_reference
+from tests.codegen.emit.compiled import compile_sources, needs_compiler
 
 COARSE = Exponential(8, 4, 6, 1, -30, 45, (1, 2, 5, 9, 9, 9, 3), 3)
 
@@ -48,3 +53,29 @@ def test_the_array_ends_with_the_first_of_them() -> None:
     assert array.definition.split("=")[1].strip().endswith("1, 0\n};")
     assert array.size_bytes == 68
     assert "if (v < (-67)) v = (-67);" in functions.definitions[0]
+
+
+@needs_compiler
+@pytest.mark.parametrize("bits", [8, 16, 32])
+def test_the_library_in_a_tables_place(bits: int, tmp_path: Path) -> None:
+    """Emitted e**x of math.h: between the ends of the table within a unit and the precision of a float of e**x itself, beyond them as
+    at the end; and what the reference simulator computes with."""
+    here = ir.Location("table.sd", 1, 1)
+    x, y = ir.Variable("x", (1,), ir.Role.INPUT, here), ir.Variable("y", (1,), ir.Role.TEMPORARY, here)
+    program = ir.Program("e", (x, y), (ir.Exp(ir.whole(y), here, ir.whole(x)),), ir.whole(y), ir.ResultKind.REAL)
+    tables = SeeDotLowering(program, {"x": 8.0, "y": 1.0}).lower(SeeDotParameters(bits, bits - 2), {0: (-6.0, 0.0)})
+    batch = dataclasses.replace(tables, functions=tuple(by_library(table) for table in tables.functions))
+    arguments = np.random.default_rng(3).uniform(-8.0, 0.0, (200, 1))
+    source = emit_c(batch, {})
+    assert source.flash_bytes < emit_c(tables, {}).flash_bytes
+    found = compile_sources([source], tmp_path).run(0, arguments)[:, 0]
+    face = source.interface
+    given = np.ldexp(quantise(arguments, face.input_bits, face.input_scale)[:, 0].astype(float), -face.input_scale)
+    (table,) = tables.functions
+    ends = np.ldexp(
+        np.array([table.reference, table.reference + table.sign * table.last_told_apart]), -table.input_scale
+    )
+    exact = np.ldexp(np.exp(np.clip(given, ends.min(), ends.max())), face.result_scale)
+    near = np.ldexp(1.0, max(face.result_scale - 22, 0)) + 1.0
+    assert np.abs(found - exact).max() <= near
+    assert np.abs(found - run_reference(batch, {}, arguments)[0, :, 0]).max() <= near

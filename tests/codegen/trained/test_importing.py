@@ -17,6 +17,7 @@ from kilotune.codegen.diagnostics import InputError
 from kilotune.codegen.float_evaluator import run_float
 from kilotune.codegen.trained.endings import Returns
 from kilotune.codegen.trained.importing import import_bundle
+from kilotune.codegen.trained.model import check_features
 from kilotune.codegen.trained.onnx_models import read_onnx
 from tests.codegen.trained.cases import draw
 from tests.codegen.trained.onnx_files import Case
@@ -338,3 +339,24 @@ def test_dropout_in_training_is_refused(tmp_path: Path) -> None:
     constants = {**model.constants, "ratio": np.float32(0.5), "training": np.array(True)}
     with pytest.raises(InputError, match=r"expected a model as after training, found a Dropout in training_mode$"):
         imported(Case("net", (1, 6), model.nodes, constants), tmp_path, returns=Returns.VALUE)
+
+
+def test_a_constant_that_is_no_number_is_refused(tmp_path: Path) -> None:
+    """It was taken for places of a sequence, and made whole numbers (found by the fuzzer on a GRU of PyTorch's)."""
+    gather = ("Gather", ["x", "places"], ["y"], {"axis": 1})
+    network = Case("net", (1, 6), [("Constant", [], ["places"], {"value": onnx.TypeProto()}), gather])
+    with pytest.raises(InputError, match=r"Constant that writes 'places'\): expected a numeric value, found TypeProto"):
+        imported(network, tmp_path)
+
+
+def test_a_constant_that_writes_two_values_is_refused(tmp_path: Path) -> None:
+    network = Case(
+        "net", (1, 6), [("Constant", [], ["one", "two"], {"value_float": 1.0}), ("Add", ["x", "two"], ["y"], {})]
+    )
+    with pytest.raises(InputError, match="'two'"):
+        imported(network, tmp_path)
+
+
+def test_inputs_without_elements_are_refused() -> None:
+    with pytest.raises(ValueError, match="expected at least one element, found 1x0"):
+        check_features((1, 0))

@@ -14,6 +14,7 @@ from kilotune.codegen.trained.conversion import convert
 from kilotune.codegen.trained.endings import Returns
 from kilotune.codegen.trained.tflite_arithmetic import ARITHMETIC
 from kilotune.codegen.trained.tflite_models import read_tflite
+from kilotune.codegen.trained.tflite_rearranging import REARRANGING
 from kilotune.codegen.trained.tflite_translation import Translation
 from tests.codegen.tflite.models import DATA
 from tests.codegen.trained.cases import draw
@@ -121,3 +122,17 @@ def test_weights_of_16_bit_floats_are_constants() -> None:
     ARITHMETIC["DEQUANTIZE"](translation, operator)
     assert not translation.nodes
     np.testing.assert_array_equal(translation.constants["weights#1"], values.astype(np.float64))
+
+
+def test_a_split_into_nothing_is_refused() -> None:
+    """Its sizes were the extent over the number of outputs (found by the fuzzer)."""
+    tensors = (
+        TfliteTensor(0, "axis", (), "INT32", np.zeros(4, np.uint8), False),
+        TfliteTensor(1, "value", (2, 6), "FLOAT32", None, False),
+    )
+    operator = TfliteOperator(0, "SPLIT", (0, 1), ())
+    translation = Translation(
+        TfliteModel("file", tensors, (operator,), (1,), (1,)), constants={"axis#0": np.zeros((), np.int32)}
+    )
+    with pytest.raises(ValueError, match="expected outputs, found none"):
+        REARRANGING["SPLIT"](translation, operator)

