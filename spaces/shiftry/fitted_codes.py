@@ -45,8 +45,8 @@ RELATIVE_TIME = 0.25
 USUAL_MOVES = 10
 """Moves of a weight that are measured in a fit, on average."""
 
-MOST_PRODUCTS = 1e12
-"""Multiplications of all measurements: some twenty seconds. What is left then keeps the codes that it has."""
+MOST_PRODUCTS = 2e12
+"""Multiplications of all measurements: some forty seconds. What is left then keeps the codes that it has."""
 
 
 @dataclass(frozen=True)
