@@ -65,6 +65,7 @@ class Run:
         self._budget, self._clock = end.budget, end.clock
         self._watch = Watch(self._is_over, self._save_in_time)
         self._executor = executor
+        self._recalls = executor if isinstance(executor, Recalls) else None
         self._measuring = ChunkedMeasuring(executor, self._must_stop, self._watch)
         self._sharing = record.work_sharing()
         self._unreplayed = record.book.numbers()  # trials of earlier runs that this one has not proposed yet
@@ -215,10 +216,10 @@ class Run:
 
     def _recall(self, waiting: dict[int, tuple[CandidateKey, Assignment]]) -> None:
         """Record what is known from earlier studies."""
-        if not isinstance(self._executor, Recalls):
+        if self._recalls is None:
             return
         numbers = list(waiting)
-        found = self._executor.recall([candidate for _, candidate in waiting.values()])
+        found = self._recalls.recall([candidate for _, candidate in waiting.values()])
         known = sorted(found)[: int(min(self._trials_left(), len(found)))]
         measured = [waiting.pop(numbers[position]) for position in known]
         self._take_in([numbers[position] for position in known], measured, [found[position] for position in known])

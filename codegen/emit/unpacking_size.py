@@ -87,6 +87,8 @@ class UnpackingSize:
 
     def counts(self, batch: FixedBatch) -> dict[str, IntArray]:
         """How many of each piece of code candidates have [candidates] more than one without packed parameters."""
+        if not batch.encodings:
+            return {}
         stored, none = batch.stored_bits, np.zeros(len(batch), dtype=np.int64)
         counts: dict[str, IntArray] = {}
         shared: dict[str, npt.NDArray[np.bool_]] = {}
@@ -106,7 +108,7 @@ class UnpackingSize:
             if by_rows[:, self.columns[name]].any():
                 counts["rows"] = np.asarray(counts.get("rows", none) + by_rows[:, self.columns[name]])
         counts |= {name: users.astype(np.int64) for name, users in shared.items()}
-        packed = np.isin(stored, list(LAYOUTS)) & (batch.encoded >= 0)
+        packed = batch.packed
         for function, users in self.plain.items():
             if users:
                 everything = packed[:, [self.columns[name] for name in users]].all(axis=1)

@@ -199,6 +199,18 @@ class ParameterEncoding:
         below = np.floor(np.ldexp(exact, -self._shifts(exact.shape))).astype(np.int64)
         return np.clip(below, -half, half - 1), np.clip(below + 1, -half, half - 1)
 
+    def beside(self, code: int, values: FloatArray, scale: int) -> tuple[int, int]:
+        """The codes of the next smaller integer and of the next larger one; at either end the code itself. `values`: of the parameter."""
+        if self.width == 1:
+            return -1, 1
+        half = 1 << (self.width - 1)
+        if not self.codebook:
+            return max(code - 1, -half), min(code + 1, half - 1)
+        table = self.table(values, scale)  # ascending; its last integer may stand there several times
+        first = int(np.searchsorted(table, table[code + half]))
+        after = int(np.searchsorted(table, table[first], side="right"))
+        return max(first - 1, 0) - half, (after if after < len(table) else first) - half
+
     def _coded(self, values: FloatArray, scale: int) -> CodedWeights:
         return coded_weights(np.ldexp(np.asarray(values, dtype=np.float64), scale), self.rounding)
 

@@ -91,7 +91,11 @@ class Footprint:
         self._names = [v.name for v in program.variables]
         self._temporaries = [index[name] for name in self.placer.interference.names]
         self._constant_bytes = sum(len(entries) * bits // 8 for bits, entries in quantised_tables(program))
-        self._works = tuple(_work(operation, times) for operation, times in ir.executions(program.body))
+        works = [_work(operation, times) for operation, times in ir.executions(program.body)]
+        self._works = np.array(works, dtype=np.int64).reshape(-1, 2)
+        operations = list(enumerate(ir.operations(program.body)))
+        self._summing = [(row, o) for row, o in operations if isinstance(o, ir.MatMul | ir.Conv2D)]
+        self._tabled = [row for row, o in operations if isinstance(o, ir.TableFunction)]
 
     def flash_bytes(self, stored: IntArray, tables: IntArray | int = 0) -> IntArray:
         """Flash [N] of candidates with `stored` bits [N, variables], plus `tables` bytes of exponential tables."""
@@ -116,17 +120,17 @@ class Footprint:
         under a window.
         """
         most = np.zeros(len(batch), dtype=np.int64)
-        packed = np.isin(batch.stored_bits, list(LAYOUTS)) & (batch.encoded >= 0)
-        columns = {name: column for column, name in enumerate(self._names)}
-        for row, operation in enumerate(ir.operations(self.program.body)):
-            if isinstance(operation, ir.MatMul | ir.Conv2D):
-                sums = (operation.taps - 1).bit_length() + 1
-                by_tree = batch.rows[:, row, Column.HALVINGS] >= 0
+        for row, operation in self._summing:
+            sums = (operation.taps - 1).bit_length() + 1
+            by_tree = batch.rows[:, row, Column.HALVINGS] >= 0
+            if by_tree.any():
                 most = np.maximum(most, by_tree * sums * batch.rows[:, row, Column.ACC_BITS] // 8)
             if isinstance(operation, ir.Conv2D):
                 if operation.pads_with_numbers:  # the window is copied, so that padding counts
                     most = np.maximum(most, -(-operation.taps // 4) * 4)
-                most = np.maximum(most, packed[:, columns[operation.b.variable]] * operation.taps)
+                if batch.encodings:
+                    packed = batch.packed[:, self._names.index(operation.b.variable)]
+                    most = np.maximum(most, packed * operation.taps)
         return most
 
     def least_ram_bytes(self, bits: IntArray) -> IntArray:
@@ -155,10 +159,9 @@ class Footprint:
 
     def table_bytes(self, batch: FixedBatch) -> IntArray:
         """Flash [N] of the exponential tables, and of those of quantised programs; equal arrays are stored once."""
-        rows = [r for r, o in enumerate(ir.operations(self.program.body)) if isinstance(o, ir.TableFunction)]
         used: dict[tuple[int, tuple[int, ...]], npt.NDArray[np.bool_]] = {}
         for number, function in enumerate(batch.functions):
-            users = (batch.rows[:, rows, Column.FUNCTION] == number).any(axis=1)
+            users = (batch.rows[:, self._tabled, Column.FUNCTION] == number).any(axis=1)
             for array in function.stored_arrays(batch.rounding):
                 key = (function.bits, array)
                 used[key] = used[key] | users if key in used else users
@@ -169,20 +172,10 @@ class Footprint:
 
     def operation_counts(self, batch: FixedBatch) -> dict[str, IntArray]:
         """Executed multiplications and additions [N] by the width they are done in: multiplies_8, ..., adds_32."""
-        counts = {
-            f"{kind}_{width}": np.zeros(len(batch), dtype=np.int64)
-            for kind in ("multiplies", "adds")
-            for width in WIDTHS
-        }
-        for row, (multiplies, adds) in enumerate(self._works):
-            if not multiplies and not adds:
-                continue
-            width = batch.rows[:, row, Column.ACC_BITS]
-            for step in WIDTHS:
-                chosen = width == step
-                counts[f"multiplies_{step}"] += chosen * multiplies
-                counts[f"adds_{step}"] += chosen * adds
-        return counts
+        widths = batch.rows[:, :, Column.ACC_BITS]
+        by_width = {width: (widths == width) @ self._works for width in WIDTHS}
+        kinds = enumerate(("multiplies", "adds"))
+        return {f"{kind}_{width}": by_width[width][:, column] for column, kind in kinds for width in WIDTHS}
 
 
 def _work(operation: ir.Operation, times: int) -> tuple[int, int]:

@@ -41,6 +41,10 @@ class ShiftryLowering:
     accumulator: Accumulator = Accumulator.DOUBLE
 
     @cached_property
+    def _formats_open(self) -> bool:
+        return not ir.is_quantised(self.program)
+
+    @cached_property
     def index(self) -> dict[str, int]:
         """Columns of the variables."""
         return {v.name: i for i, v in enumerate(self.program.variables)}
@@ -76,7 +80,8 @@ class ShiftryLowering:
         `encoded` and `encodings` as in `FixedBatch`: they are stored, and nothing else depends on them. ValueError for one whose integers
         do not fit the width of its parameter, for one bit of a sparse matrix, and for a quantised program.
         """
-        ir.check_formats_open(self.program)
+        if not self._formats_open:
+            ir.check_formats_open(self.program)
         batch = _ShiftryBatch(self, np.array(bits, dtype=np.int64), np.array(scales, dtype=np.int64)).run()
         if encoded is None or not encodings:
             return batch

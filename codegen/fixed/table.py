@@ -32,6 +32,7 @@ import enum
 from dataclasses import dataclass, replace
 
 import numpy as np
+import numpy.typing as npt
 
 from kilotune.codegen.arrays import FloatArray, Int32Array, IntArray
 from kilotune.codegen.fixed.arithmetic import Rounding
@@ -104,6 +105,12 @@ class FixedBatch:
             return bits
         widths = np.array([encoding.width for encoding in self.encodings], dtype=np.int64)
         return np.where(self.encoded >= 0, widths[np.maximum(self.encoded, 0)], bits)
+
+    @property
+    def packed(self) -> npt.NDArray[np.bool_]:
+        """Which parameters [N, variables] lie in flash as codes of less than a byte."""
+        narrow = np.array([*(encoding.layout is not None for encoding in self.encodings), False])
+        return np.asarray(narrow[self.encoded])  # without an encoding it is -1
 
     def encoding(self, index: int, column: int) -> ParameterEncoding | None:
         """How candidate `index` encodes the parameter in `column`."""

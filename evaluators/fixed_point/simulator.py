@@ -6,6 +6,7 @@ import dataclasses
 import enum
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from kilotune.codegen import ir
 from kilotune.codegen.arrays import FloatArray, IntArray
@@ -92,7 +93,7 @@ class Simulator:
         kernel = None if self._by_definition else load_kernel()
         return f"C kernel ({kernel.compiler}, {kernel.vector_unit})" if kernel else "NumPy"
 
-    @property
+    @cached_property
     def _by_definition(self) -> bool:
         """Whether NumPy runs the program: a quantised one is one candidate, which runs once."""
         return self.backend is Backend.NUMPY or ir.is_quantised(self.program)

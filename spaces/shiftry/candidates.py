@@ -153,6 +153,7 @@ class ShiftryCandidates:
         self.profile = profiler.made()
         largest = {row: float(values[-1]) for row, values in self.profile.exponents.items()}
         self.lowering = ShiftryLowering(task.program, largest, options.rounding, options.accumulator)
+        self._lowerings = {rounding: replace(self.lowering, rounding=rounding) for rounding in Rounding}
         self._index = {v.name: i for i, v in enumerate(task.program.variables)}
         self._roundings = sequential_roundings(task.program, task.parameters, task.features) if options.truer else {}
         self._row_scales = (
@@ -279,8 +280,7 @@ class ShiftryCandidates:
         bits[:, self._columns] = table[:, :, 0]
         scales[:, self._columns] = table[:, :, 1]
         encoded[:, self._columns] = table[:, :, 2]
-        lowering = replace(self.lowering, rounding=rounding)
-        return lowering.lower(bits, scales, encoded, self._encodings)
+        return self._lowerings[rounding].lower(bits, scales, encoded, self._encodings)
 
     def _rounding(self, chosen: Option | None) -> Rounding:
         """How a program divides, by its answer to `ROUNDING`; None where that is not asked."""

@@ -33,8 +33,9 @@ CODES = "codes of weights"
 
 ROUNDED, FITTED = "rounded", "fitted"
 
-SEMANTICS = 1
-"""Version of how codes are fitted, part of the fingerprint."""
+SEMANTICS = 2
+"""Version of how codes are fitted, part of the fingerprint. 2: codes go on from where
+they end on either side of their weights."""
 
 
 class FittedSpace:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -177,6 +179,30 @@ def test_the_codes_around_a_value_are_next_to_it(encoding: ParameterEncoding, dr
         if encoding.width == 1:
             low, high = integers
         assert (int(known[int(below[place])][place]), int(known[int(above[place])][place])) == (low, high)
+
+
+@given(ENCODINGS, st.lists(st.floats(-40, 40), min_size=36, max_size=36), st.integers(-1, 3))
+def test_the_codes_beside_a_code_are_of_the_next_integers(
+    encoding: ParameterEncoding, drawn: list[float], scale: int
+) -> None:
+    """Of every code that there is, by the integers of all of them in order; of binary weights both."""
+    values = np.array(drawn).reshape(3, 12)
+    table = encoding.table(values, scale) if encoding.codebook else None
+    half = 1 << (encoding.width - 1)
+    all_codes = [-1, 1] if encoding.width == 1 else list(range(-half, half))
+
+    def of_code(code: int) -> int:
+        given = replace(encoding, given=GivenCodes(np.full(values.shape, code), table))
+        return int(given.integers(values, scale)[0, 0])
+
+    ordered = sorted({of_code(code) for code in all_codes})
+    for code in all_codes:
+        place = ordered.index(of_code(code))
+        expected = (ordered[max(place - 1, 0)], ordered[min(place + 1, len(ordered) - 1)])
+        if encoding.width == 1:
+            expected = (ordered[0], ordered[1])
+        below, above = encoding.beside(code, values, scale)
+        assert (of_code(below), of_code(above)) == expected
 
 
 def test_given_codes_are_what_is_stored_whatever_the_values() -> None:
