@@ -135,7 +135,7 @@ class CodeFitting:
         return encodings
 
     def _around(self, batch: FixedBatch) -> Iterator[tuple[Weight, NearCodes]]:
-        """Of every weight that may move the code below it and the one above: of sparse matrices those that are stored."""
+        """The code below every weight that may move, and the one above; of sparse matrices only stored weights move."""
         encodings = self.given(batch)
         for column, values in self._parameters():
             if column not in encodings:
@@ -148,7 +148,7 @@ class CodeFitting:
     def _beside(
         self, batch: FixedBatch, encodings: Mapping[int, ParameterEncoding], weights: Sequence[Weight]
     ) -> list[NearCodes]:
-        """Of some weights the codes beside those that they have."""
+        """The codes beside those that some weights have."""
         values, scales = dict(self._parameters()), batch.scales[0].tolist()
         return [
             encodings[w.column].beside(code_of(encodings, w), values[w.column], int(scales[w.column])) for w in weights
@@ -192,7 +192,7 @@ class CodeFitting:
 def _moves(
     encodings: Mapping[int, ParameterEncoding], weights: Sequence[Weight], near: Sequence[NearCodes]
 ) -> list[CodeMove]:
-    """Of each weight to either of the codes near it that it does not have."""
+    """What moves each weight to either of the codes near it that it does not have."""
     pairs = [(weight, code) for weight, codes in zip(weights, near, strict=True) for code in codes]
     return [CodeMove(weight, code) for weight, code in pairs if code != code_of(encodings, weight)]
 
