@@ -116,7 +116,13 @@ def asked(network: WheelNetwork, wheels: Path, folder: Path) -> TuneRequest:
     calibrating = max(2, network.images // 3)
     np.savez(pictures, images=inputs(network, calibrating))
     hardware.write_text(json.dumps(hardware_file(network.mesh)))
-    options = {"image_shape": list(network.image), "data": str(pictures), "calibration": calibrating, "host": True}
+    options = {
+        "image_shape": list(network.image),
+        "data": str(pictures),
+        "calibration": calibrating,
+        "host": True,
+        "equalised": True,
+    }
     return TuneRequest("cm", str(path), "anneal", options={**options, "hardware": str(hardware)})
 
 
