@@ -22,6 +22,7 @@ import numpy as np
 
 POISON = -(2**62)
 GMEM = -1
+PIXEL = {"kernel": [1, 1], "stride": [1, 1], "pads": [0, 0], "dilation": [1, 1], "spread": [1, 1]}
 
 
 class PacketBuffer:
@@ -106,7 +107,7 @@ class StageCore:
                 registers[0] = registers[0] + self.arrays[stage["bias"]]
         for step in stage["dpu"]:
             operands = [
-                registers[o["register"]] if "register" in o else self.gathered(o, image, row, column)
+                registers[o["register"]] if "register" in o else self.window(PIXEL, o, 0, image, row, column)[:, 0, 0]
                 for o in step["operands"]
             ]
             registers.append(digital(step, operands, self.arrays))
@@ -114,19 +115,11 @@ class StageCore:
 
     def head(self, head: dict[str, Any], image: int, row: int, column: int) -> Any:
         """What the window gives: products, or the digital unit's maximum, average, border or first largest channel."""
-        kernel, kind = head["kernel"], head["kind"]
-        patch = np.full((head["operand"]["channels"], *kernel), head["fill"], np.int64)
+        kind, patch = head["kind"], self.window(head, head["operand"], head["fill"], image, row, column)
         (top, left), (high, wide) = head["pads"], head["size"]
         inside = top <= row < high - head["pads_after"][0] and left <= column < wide - head["pads_after"][1]
         if head["zeros"] and (kind != "border" or inside):
             patch[head["zeros"]] = 0
-        for load in head["operand"]["loads"]:
-            buffer = self.buffers[load["edge"]]
-            y, y_taps = taps(head, load, 0, row, buffer.top, buffer.bottom)
-            x, x_taps = taps(head, load, 1, column, buffer.left, buffer.right)
-            if len(y) and len(x):
-                found = buffer.read(image, buffer.rank(y[:, None], x[None, :]).reshape(-1))[:, indices(load["source"])]
-                patch[np.ix_(indices(load["target"]), y_taps, x_taps)] = found.T.reshape(-1, len(y), len(x))
         if kind == "products":
             first, last = head["rows"]
             return products(self.cells, patch.reshape(-1)[first:last], self.converter)
@@ -137,17 +130,17 @@ class StageCore:
             return (2 * (patch.sum(axis=(1, 2)) << head["left"]) + count) // (2 * count)
         return np.array([patch[:, 0, 0].argmax()]) if kind == "first largest" else patch[:, 0, 0]
 
-    def gathered(self, operand: dict[str, Any], image: int, row: int, column: int) -> Any:
-        """A pixel's channels from the buffers; those that nobody writes are 0."""
-        values = np.zeros(operand["channels"], np.int64)
+    def window(self, shape: Any, operand: dict[str, Any], fill: int, image: int, row: int, column: int) -> Any:
+        """Channels and taps from the buffers; `fill` where nobody writes."""
+        patch = np.full((operand["channels"], *shape["kernel"]), fill, np.int64)
         for load in operand["loads"]:
             buffer = self.buffers[load["edge"]]
-            y, x = (
-                p * step + least for p, step, least in zip((row, column), load["stride"], load["offset"], strict=True)
-            )
-            if buffer.top <= y < buffer.bottom and buffer.left <= x < buffer.right:
-                values[indices(load["target"])] = self.at(load["edge"], image, y, x)[indices(load["source"])]
-        return values
+            y, y_taps = taps(shape, load, 0, row, buffer.top, buffer.bottom)
+            x, x_taps = taps(shape, load, 1, column, buffer.left, buffer.right)
+            if len(y) and len(x):
+                found = buffer.read(image, buffer.rank(y[:, None], x[None, :]).reshape(-1))[:, indices(load["source"])]
+                patch[np.ix_(indices(load["target"]), y_taps, x_taps)] = found.T.reshape(-1, len(y), len(x))
+        return patch
 
     def at(self, edge: int, image: int, row: int, column: int) -> Any:
         """The packet of a pixel."""
