@@ -54,7 +54,6 @@ COLUMNS = (
 )
 MOST_EXECUTED_ITERATIONS = 600_000
 """Those of all stages and both images: some minutes of the runner."""
-DECIDED_IMAGES = 24
 
 
 @dataclass(frozen=True)
@@ -69,7 +68,7 @@ class ComparedNetwork:
     def unseen(self) -> Array:
         """Real inputs."""
         assert self.problem.data is not None
-        return self.problem.data.unseen[0][: min(DECIDED_IMAGES, self.network.images)]
+        return self.problem.data.unseen[0][: self.network.decided]
 
 
 def main() -> int:

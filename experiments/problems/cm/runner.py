@@ -13,9 +13,10 @@ from circular buffers in their memories, and send packets. All numbers are integ
 from __future__ import annotations
 
 import argparse
-import importlib.util
 import json
+import runpy
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -116,9 +117,8 @@ class StageCore:
     def head(self, head: dict[str, Any], image: int, row: int, column: int) -> Any:
         """What the window gives: products, or the digital unit's maximum, average, border or first largest channel."""
         kind, patch = head["kind"], self.window(head, head["operand"], head["fill"], image, row, column)
-        (top, left), (high, wide) = head["pads"], head["size"]
-        inside = top <= row < high - head["pads_after"][0] and left <= column < wide - head["pads_after"][1]
-        if head["zeros"] and (kind != "border" or inside):
+        top, bottom, left, right = head["zeros_at"]
+        if top <= row < bottom and left <= column < right:
             patch[head["zeros"]] = 0
         if kind == "products":
             first, last = head["rows"]
@@ -180,9 +180,6 @@ def digits(integers: Any, bits: int) -> Any:
 def digital(step: dict[str, Any], operands: Any, arrays: Any) -> Any:
     """One operation of a digital unit on the channels of a pixel."""
     x, kind = operands[0], step["operation"]
-    if kind == "clip":
-        low, high = step["low"], step["high"]
-        return np.clip(x, POISON if low is None else low, -POISON if high is None else high)
     if kind == "affine":
         return x * arrays[step["scale"]] + arrays[step["offset"]]
     if kind == "add":
@@ -351,11 +348,7 @@ def main() -> int:
     asked = parser.parse_args()
     folder = Path(__file__).resolve().parent
     program, arrays = json.loads((folder / "program.json").read_text()), widened(np.load(folder / "program.npz"))
-    specification = importlib.util.spec_from_file_location("lcu", folder / "lcu.py")
-    assert specification is not None
-    assert specification.loader is not None
-    control = importlib.util.module_from_spec(specification)
-    specification.loader.exec_module(control)
+    control = SimpleNamespace(**runpy.run_path(str(folder / "lcu.py")))
     images = arrays["images"] if asked.images is None else np.load(asked.images)["images"]
     images = whole_numbers(images, program["image"]).reshape(-1, *program["image"]["shape"])
     machine = MappedMachine(program, arrays, control, images)
