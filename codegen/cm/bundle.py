@@ -40,8 +40,9 @@ from kilotune.codegen.onnx.graph import (
     window_of,
 )
 
-VERSION = 3
-LOWEST = int(np.iinfo(np.int64).min)
+VERSION = 4
+LOWEST = -(2**62)
+"""Below all integers of a network; the negative is above all."""
 
 ABOUT = (
     "A network mapped onto cores with crossbars: stages are what cores do, edges what they send one another (writer -1 is the "
@@ -231,11 +232,10 @@ class _StageText:
             "kernel": list(window.kernel),
             "stride": list(window.stride),
             "pads": list(window.pads[:2]),
-            "pads_after": list(window.pads[2:]),
             "dilation": list(window.dilation),
             "spread": list(window.spread),
-            "size": [partition.height, partition.width],
             "zeros": np.setdiff1d(np.arange(operand.channels), brought).tolist(),
+            "zeros_at": [0, partition.height, 0, partition.width],
             "operand": _source(operand),
             "fill": 0,
         }
@@ -246,7 +246,9 @@ class _StageText:
         if isinstance(node, AveragePoolNode):
             return {**found, "kind": "average", "divisors": self._kept("divisors", node.divisors), "left": node.left}
         if isinstance(node, PadNode):
-            return {**found, "kind": "border", "fill": int(node.value)}
+            top, left, bottom, right = window.pads
+            inside = [top, partition.height - bottom, left, partition.width - right]
+            return {**found, "kind": "border", "fill": int(node.value), "zeros_at": inside}
         assert isinstance(node, ArgMaxNode)
         return {**found, "kind": "first largest"}
 
@@ -271,10 +273,10 @@ class _StageText:
         """A pointwise node on the channels of the stage."""
         match node:
             case ReluNode():
-                return {"operation": "clip", "low": 0, "high": None}
+                return {"operation": "shift", "right": 0, "low": 0, "high": -LOWEST}
             case ClipNode():
-                low, high = (None if math.isinf(end) else int(end) for end in (node.low, node.high))
-                return {"operation": "clip", "low": low, "high": high}
+                low, high = (int(min(max(end, LOWEST), -LOWEST)) for end in (node.low, node.high))
+                return {"operation": "shift", "right": 0, "low": low, "high": high}
             case AffineNode():
                 scale, offset = (known(a)[self._channels] for a in (node.scale, node.offset))
                 kept = self._kept(f"scale{step}", scale), self._kept(f"offset{step}", offset)

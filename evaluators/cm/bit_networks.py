@@ -1,8 +1,8 @@
 """Integer networks of one network of floats with bits of their own: activations a tensor, weights and converters a layer.
 
 Bits decide together which images get another class, so each choice is quantised anew, biases corrected, converters' steps fitted, and
-executed. What is counted are images of another class than with 8 bits everywhere and exact sums, as in `activation_widths`; and as many
-more bits are tried than there, how far their scores are off counts too.
+executed. What they lose is told by the images that have another class than with 8 bits everywhere and exact sums, and by how far scores are
+off, as in `activation_widths`.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from math import sqrt
 
 import numpy as np
 
@@ -22,13 +21,10 @@ from kilotune.codegen.onnx.converter_steps import with_converters
 from kilotune.codegen.onnx.converters import ColumnConverter
 from kilotune.codegen.onnx.graph import WEIGHT_BITS, ConvNode, Graph, ShiftNode
 from kilotune.codegen.onnx.quantise import QuantisedGraph, integer_shape, quantise
-from kilotune.evaluators.cm.activation_widths import FEWEST_BITS, MOST_BITS
-from kilotune.evaluators.cm.class_changes import expected_changes
+from kilotune.evaluators.cm.activation_widths import LIMITS
+from kilotune.evaluators.cm.class_changes import ClassChanges, class_changes
 from kilotune.evaluators.cm.fidelity import chosen_classes
 from kilotune.evaluators.cm.noisy_fidelity import AnalogueCores, NoisyFidelity, noisy_fidelity
-
-LIMITS = tuple(2 ** (bits - 1) - 1 for bits in range(FEWEST_BITS, MOST_BITS + 1))
-"""The largest magnitudes that activations may be limited to."""
 
 NETWORKS_KEPT = 16
 NOISE_SEED = 1
@@ -63,7 +59,7 @@ class BitNetworks:
         parts = graph.parts or {}
         self.layers = tuple(n.output for n in graph.nodes if isinstance(n, ConvNode) and n.output not in parts)
         self._kept: dict[object, QuantisedGraph] = {}
-        self._changes: dict[object, tuple[int, float]] = {}
+        self._changes: dict[object, ClassChanges] = {}
         self._noisy: dict[object, NoisyFidelity] = {}
 
     @cached_property
@@ -99,26 +95,17 @@ class BitNetworks:
         )
         return replace(graph, nodes=nodes)
 
-    def changes(self, widths: BitWidths) -> tuple[int, float]:
-        """How many of the images have another class than with 8 bits everywhere, and how many of as many others may be expected to.
-        ValueError as of `quantised`."""
+    def changes(self, widths: BitWidths) -> ClassChanges:
+        """Against the network with 8 bits everywhere, on the images. ValueError as of `quantised`."""
         found = self._changes.get(widths.key)
         if found is None:
             quantised = self.quantised(widths)
-            outputs = self._outputs(quantised)
-            changed = int((chosen_classes(self.graph, outputs) != self._plain_classes).sum())
-            expected = float(changed)
-            if outputs.shape[1] > 1:
-                plain, off = self._scores(self.plain, self.plain_outputs), self._scores(quantised, outputs)
-                expected = expected_changes(plain, off)
-            found = self._changes[widths.key] = (changed, expected)
+            found = self._changes[widths.key] = class_changes(
+                self.graph,
+                self._scores(self.plain, self.plain_outputs),
+                self._scores(quantised, self._outputs(quantised)),
+            )
         return found
-
-    def lost_points(self, widths: BitWidths) -> float:
-        """Images of another class and one standard error of their count, of a hundred; or those that may be expected, to half an image,
-        where these are more."""
-        changed, expected = self.changes(widths)
-        return 100 * max(changed + sqrt(changed), expected - 0.5) / len(self.images)
 
     def noisy(self, widths: BitWidths, cores: AnalogueCores) -> NoisyFidelity:
         """What is left on noisy cells, on the images for calibration. ValueError as of `quantised`."""
@@ -165,10 +152,6 @@ class BitNetworks:
     def plain_outputs(self) -> Array:
         """What `plain` makes of the images, integers [images, elements]."""
         return self._outputs(self.plain)
-
-    @cached_property
-    def _plain_classes(self) -> Array:
-        return chosen_classes(self.graph, self.plain_outputs)
 
     @cached_property
     def _float_classes(self) -> Array:

@@ -53,7 +53,8 @@ def row(options: argparse.Namespace, name: str, further: list[str]) -> list[str]
             str(options.seed),
         ]
         asked += ["--budget", f"{options.seconds:g}s", "--storage", str(Path(folder) / "s.db"), "--json", str(told)]
-        command = [sys.executable, "-m", "kilotune.experiments", *asked, "--output", str(out), "--quiet", *further]
+        asked += ["--no-cache", "--output", str(out), "--quiet"]  # no row knows what one before has worked out
+        command = [sys.executable, "-m", "kilotune.experiments", *asked, *further]
         ended = subprocess.run(command, capture_output=True, text=True)
         permitted = further[1] if further else "-"
         if ended.returncode:

@@ -54,7 +54,6 @@ COLUMNS = (
 )
 MOST_EXECUTED_ITERATIONS = 600_000
 """Those of all stages and both images: some minutes of the runner."""
-DECIDED_IMAGES = 24
 
 
 @dataclass(frozen=True)
@@ -69,7 +68,7 @@ class ComparedNetwork:
     def unseen(self) -> Array:
         """Real inputs."""
         assert self.problem.data is not None
-        return self.problem.data.unseen[0][: min(DECIDED_IMAGES, self.network.images)]
+        return self.problem.data.unseen[0][: self.network.decided]
 
 
 def main() -> int:
@@ -116,7 +115,13 @@ def asked(network: WheelNetwork, wheels: Path, folder: Path) -> TuneRequest:
     calibrating = max(2, network.images // 3)
     np.savez(pictures, images=inputs(network, calibrating))
     hardware.write_text(json.dumps(hardware_file(network.mesh)))
-    options = {"image_shape": list(network.image), "data": str(pictures), "calibration": calibrating, "host": True}
+    options = {
+        "image_shape": list(network.image),
+        "data": str(pictures),
+        "calibration": calibrating,
+        "host": True,
+        "equalised": True,
+    }
     return TuneRequest("cm", str(path), "anneal", options={**options, "hardware": str(hardware)})
 
 

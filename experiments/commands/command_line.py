@@ -73,7 +73,9 @@ run_options = (
         "quarter of the budget; proved: at once when it is; stalled[=30s|=500trials]: nothing better for so long (or a quarter "
         "of the budget), proved or not; never  [default: settled].",
     ),
-    click.option("--no-cache", is_flag=True, help="Use no measurements of earlier studies (see `tune cache`)."),
+    click.option(
+        "--no-cache", is_flag=True, help="Use nothing that earlier studies measured or worked out (see `tune cache`)."
+    ),
     click.option("--output", type=click.Path(path_type=Path), help="Where the artefacts go [default: out/STUDY]."),
     click.option("--no-output", is_flag=True, help="Write no artefacts."),
     click.option("--json", "json_file", metavar="FILE", help="Write the result as JSON; - for stdout."),

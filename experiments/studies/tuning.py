@@ -13,6 +13,7 @@ from typing import Any
 from kilotune.codegen.emit.levels import TRIED_LEVELS
 from kilotune.evaluators.executors.cache import CachingExecutor, EvaluationCache, has_sources
 from kilotune.evaluators.executors.in_process import InProcessExecutor
+from kilotune.evaluators.executors.kept_work import KeptWork
 from kilotune.evaluators.executors.pool import PoolExecutor
 from kilotune.evaluators.executors.ray_cluster import RayExecutor
 from kilotune.evaluators.on_device import DeviceMeasurement
@@ -45,6 +46,7 @@ from kilotune.search.stopping import SETTLED, StopRule
 from kilotune.search.store import Store, StoreError
 from kilotune.search.stored_rows import StudyRow
 from kilotune.search.study import Study
+from kilotune.search.work_memory import RemembersWork
 
 MOST_CHECKED = 8
 """Candidates of the front that are compiled for the device."""
@@ -173,7 +175,7 @@ class Workplace:
     """Where evaluations run: in this process, in `jobs` worker processes, or on the Ray cluster at `ray`.
 
     `limit_s`: how long one may take. Only a worker can be stopped, so with a limit even one job is a process of its own.
-    `cached`: measurements of earlier studies are used again.
+    `cached`: measurements of earlier studies are used again, and what searches worked out on their way to them.
     """
 
     jobs: int | None = None
@@ -190,7 +192,10 @@ class Workplace:
         executor = self._workers(space)
         if not self.cached or not has_sources(space):
             return executor
-        return CachingExecutor(executor, space, EvaluationCache())
+        cache = EvaluationCache()
+        if isinstance(space, RemembersWork):
+            space.memory = KeptWork(cache, space)
+        return CachingExecutor(executor, space, cache)
 
     def _workers(self, space: Space) -> Executor:
         if self.ray is not None:

@@ -8,7 +8,7 @@ converters where it says how many bits these have.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -17,6 +17,7 @@ from kilotune.codegen.cm.hardware import Hardware
 from kilotune.evaluators.cm.activation_widths import FEWEST_BITS, MOST_BITS
 from kilotune.evaluators.cm.bit_networks import BitNetworks, BitWidths, weight_levels
 from kilotune.evaluators.cm.noisy_fidelity import AnalogueCores, interval
+from kilotune.search.fingerprint import fingerprint
 from kilotune.search.space import (
     Assignment,
     Constraint,
@@ -25,7 +26,11 @@ from kilotune.search.space import (
     Objective,
     Option,
 )
+from kilotune.search.work_memory import NoMemory, WorkMemory
 from kilotune.spaces.cm.space import CmSpace
+
+SEMANTICS = 1
+"""Version of what bits mean and cost; part of the fingerprint."""
 
 SPACES_KEPT = 8
 ACTIVATIONS, WEIGHTS, CONVERTERS = "activation bits ", "weight bits ", "converter bits "
@@ -53,6 +58,7 @@ class BitCandidates:
 
     def __init__(self, networks: BitNetworks, hardware: Hardware, question: BitQuestion) -> None:
         self.networks, self.hardware, self.question = networks, hardware, question
+        self.memory: WorkMemory = NoMemory()
         self.bit_decisions = _decisions(networks, hardware)
         if not self.bit_decisions:
             raise ValueError(
@@ -66,6 +72,13 @@ class BitCandidates:
     def widest(self) -> dict[str, Option]:
         """The answers with most bits."""
         return {decision.name: decision.options[0] for decision in self.bit_decisions}
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Hash of the network in 8 bits and what it computes, the images, the hardware, and the question."""
+        networks, plain = self.networks, self.at(self.widest).fingerprint
+        content = [networks.graph, networks.images, networks.labels, networks.plain_outputs, self.question]
+        return fingerprint("cm, joint bits", SEMANTICS, plain, [d.name for d in self.bit_decisions], *content)
 
     @property
     def mapping_objective(self) -> str:
@@ -90,6 +103,7 @@ class BitCandidates:
             found = CmSpace.of(graph, self.hardware, self.question.strict, self.mapping_objective)
             while len(self._spaces) >= SPACES_KEPT:
                 del self._spaces[next(iter(self._spaces))]
+        found.memory = self.memory
         self._spaces[key] = found
         return found
 
@@ -152,22 +166,34 @@ class BitCandidates:
 
     def exact_losses(self, assignment: Assignment) -> dict[str, float]:
         """Classes of images, without noise. ValueError as of `losses`."""
-        widths = self.widths(assignment)
-        changed, expected = self.networks.changes(widths)
-        lost = self.networks.lost_points(widths)
-        return {"changed_images": float(changed), "expected_changes": expected, "lost_points": lost}
+
+        def work() -> dict[str, float]:
+            found = self.networks.changes(self.widths(assignment))
+            changed, expected = float(found.changed), found.expected
+            return {"changed_images": changed, "expected_changes": expected, "lost_points": found.lost_points}
+
+        return self.recalled("classes", assignment, work)
 
     def noisy_losses(self, assignment: Assignment) -> dict[str, float]:
         """Errors on noisy cells, which take ten times as long to count; none where nothing is asked of noise. ValueError as of `losses`."""
         cores = self.question.cores
         if cores is None:
             return {}
-        noisy = self.networks.noisy(self.widths(assignment), cores)
-        mean, half = interval(noisy.agreements if noisy.accuracies is None else noisy.accuracies)
-        return {NOISY_ERROR: 100 * (1 - mean), NOISY_ERROR_HIGH: 100 * min(1.0, 1 - mean + half)}
+
+        def work() -> dict[str, float]:
+            noisy = self.networks.noisy(self.widths(assignment), cores)
+            mean, half = interval(noisy.agreements if noisy.accuracies is None else noisy.accuracies)
+            return {NOISY_ERROR: 100 * (1 - mean), NOISY_ERROR_HIGH: 100 * min(1.0, 1 - mean + half)}
+
+        return self.recalled("classes on noisy cells", assignment, work)
+
+    def recalled(self, subject: str, assignment: Assignment, work: Callable[[], dict[str, float]]) -> dict[str, float]:
+        """What work says of the bits of a candidate, from the memory where it knows them."""
+        bits = [assignment[decision.name] for decision in self.bit_decisions]
+        return dict(self.memory.recalled([subject, self.fingerprint, bits], work))
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_spaces": {}}
+        return {**self.__dict__, "_spaces": {}, "memory": NoMemory()}
 
 
 def _decisions(networks: BitNetworks, hardware: Hardware) -> tuple[Decision, ...]:

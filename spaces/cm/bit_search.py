@@ -98,12 +98,14 @@ class _BitSearch:
         key = tuple(bits.values())
         found = self._demands.get(key)
         if found is None:
-            try:
-                found = _demand(self._space.outlined(bits))
-            except ValueError:
-                found = math.inf
-            self._demands[key] = found
+            found = self._demands[key] = self._space.recalled("demand", bits, lambda: self._demand(bits))["demand"]
         return found
+
+    def _demand(self, bits: Bits) -> dict[str, float]:
+        try:
+            return {"demand": _demand(self._space.outlined(bits))}
+        except ValueError:
+            return {"demand": math.inf}
 
     def narrowed(self, bits: Bits) -> BitSteps:
         """Fewer bits for one decision after the other, each time where that asks for least, as long as it loses no more than may be."""

@@ -4,29 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from functools import cached_property
 
-from kilotune.search.fingerprint import fingerprint
 from kilotune.search.space import Assignment, Procedure
 from kilotune.spaces.cm.bit_candidates import BitCandidates
 from kilotune.spaces.cm.bit_search import bits_annealing
 from kilotune.spaces.cm.bit_state import BitsState
-
-SEMANTICS = 1
-"""Version of what bits mean and cost; part of the fingerprint."""
 
 
 class BitsSpace(BitCandidates):
     """Fewest ticks per image, or what else the objective names, under a permitted loss."""
 
     name = "cm"
-
-    @cached_property
-    def fingerprint(self) -> str:
-        """Hash of the network in 8 bits and what it computes, the images, the hardware, and the question."""
-        networks, plain = self.networks, self.at(self.widest).fingerprint
-        content = [networks.graph, networks.images, networks.labels, networks.plain_outputs, self.question]
-        return fingerprint("cm, joint bits", SEMANTICS, plain, [d.name for d in self.bit_decisions], *content)
 
     def start(self) -> BitsState:
         """Nothing decided."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from types import MappingProxyType
 from typing import Any
@@ -17,6 +18,7 @@ from kilotune.evaluators.cm.bound import core_ticks, link_loads, link_ticks
 from kilotune.evaluators.cm.energy import energy_nj, image_counts
 from kilotune.evaluators.cm.stream import Setting, StreamTiming, steady_ticks
 from kilotune.evaluators.cm.timing import simulate
+from kilotune.search.fingerprint import fingerprint
 from kilotune.search.space import (
     Assignment,
     Constraint,
@@ -24,6 +26,7 @@ from kilotune.search.space import (
     Objective,
     Option,
 )
+from kilotune.search.work_memory import NoMemory, WorkMemory
 from kilotune.spaces.cm.buffers import BUFFER_OPTIONS, buffer_capacities
 from kilotune.spaces.cm.lowered import LayerCost, LoweredPipeline, cores_needed, layer_costs, least_cores, least_ticks
 from kilotune.spaces.cm.network import PartitionedNetwork
@@ -31,6 +34,9 @@ from kilotune.spaces.cm.pacing import layer_flows
 from kilotune.spaces.cm.replication import CHAINED, Replication
 from kilotune.spaces.cm.seams import port_ticks
 from kilotune.spaces.cm.sharing import Cores
+
+SEMANTICS = 1
+"""Version of what a mapping means and how its ticks are counted; part of the fingerprint."""
 
 LOWERED_KEPT = 32
 SETTLED_IMAGES, MOST_WARM_IMAGES = 8, 24
@@ -53,6 +59,7 @@ class CmCandidates:
         if objective == "energy" and hardware.energy is None:
             raise ValueError(f"--objective energy: {hardware.name} has no table of energies.")
         self.network, self.hardware, self.strict, self.objective = network, hardware, strict, objective
+        self.memory: WorkMemory = NoMemory()
         self.cores = Cores.of(hardware)
         plain = network.lower({})
         self.shapes = network.shapes(plain.pipeline)
@@ -71,6 +78,22 @@ class CmCandidates:
                 f"{needed - hardware.cores} too few."
             )
         self._check_sram(once)
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Hash of the pipeline, the replications that there are, the hardware, and the question."""
+        once = self.lowered({})
+        streams = [(s.writer, s.reader, s.elements, s.sends, s.needed, s.released) for s in once.streams]
+        accelerator = replace(self.hardware, name="")
+        content: list[object] = [accelerator, self.shapes, once.pipeline.stages, streams, self.strict]
+        if accelerator.charges_bits or accelerator.energy is not None:
+            bits = [(s.output_bits, s.input_bits, s.read_bits) for s in once.pipeline.stages]
+            content += [bits, [(s.load, s.cell_bits) for s in once.streams]]
+        if accelerator.energy is not None and accelerator.input_bits_per_tick:
+            content.append("cells count once a piece")
+        if self.objective != "ticks":
+            content.append(self.objective)
+        return fingerprint("cm", SEMANTICS, *content)
 
     @cached_property
     def objectives(self) -> tuple[Objective, ...]:
@@ -274,7 +297,7 @@ class CmCandidates:
         return answers
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_lowered": {}}  # workers lower again what they need
+        return {**self.__dict__, "_lowered": {}, "memory": NoMemory()}  # workers lower again what they need
 
     def _check_sram(self, once: LoweredPipeline) -> None:
         """ValueError when a stage's least buffers exceed a core's SRAM, and cutting its layer up does not help."""

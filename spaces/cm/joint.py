@@ -11,6 +11,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Generator, Iterator, Mapping
+from functools import partial
 
 import numpy as np
 
@@ -30,6 +31,7 @@ from kilotune.spaces.cm.pacing import Replicas, grained_replicas, paced_replicas
 from kilotune.spaces.cm.replication import ONCE, Replication
 from kilotune.spaces.cm.room import FOLLOWED_IMAGES, crowded, roomier, spread_out, too_large
 from kilotune.spaces.cm.sharing import Cores, balanced
+from kilotune.spaces.cm.worked_out import WorkedOut
 
 FIRST_MOVES, LONG_MOVES = 150_000, 1_000_000
 HOTTEST_LINKS = 4
@@ -163,6 +165,7 @@ def _by_neighbours(search: _Joint, best: Design) -> Generator[Assignment | None,
 class _Joint:
     def __init__(self, space: CmCandidates, seed: int) -> None:
         self.space, self.seed = space, seed
+        self._worked_out = WorkedOut(space.memory, space.fingerprint, seed)
         self.rng = np.random.default_rng(seed)
         self._runs = 0
         self._annealed = math.inf
@@ -212,9 +215,12 @@ class _Joint:
         assert begin is not None  # replications that need more cores are never asked for
         self._runs += 1
         tick_room = math.ceil(LOOSE * core_ticks(lowered.image_ticks, begin))
-        cores = arranged(lowered.streams, needs, hardware, begin, (self.seed << 20) + self._runs, tick_room)
-        placement = AnnealedPlacement(cores, (0,) * len(lowered.streams), 1 << 60)
-        return Design(dict(replicas), lowered, placement)
+        seed, shapes = (self.seed << 20) + self._runs, (0,) * len(lowered.streams)
+        start = Design(dict(replicas), lowered, AnnealedPlacement(tuple(begin), shapes, 1 << 60))
+        cores = self._worked_out.arrangement(
+            start, self._runs, lambda: arranged(lowered.streams, needs, hardware, begin, seed, tick_room)
+        )
+        return Design(start.replicas, lowered, AnnealedPlacement(cores, shapes, 1 << 60))
 
     def floor(self, design: Design) -> int:
         """Ticks that no placement of the design beats."""
@@ -225,16 +231,21 @@ class _Joint:
     def improve(self, design: Design, moves: int) -> Design:
         """Anneal towards as few ticks as its cores and its thickest stream take, whatever can be reached of that."""
         lowered = design.lowered
+        self._runs += 1
+        run = self._runs
+        placement = self._worked_out.placement(design, run, moves, lambda: self._annealed_placement(design, run, moves))
+        self._annealed += moves * (MOVED_STAGES * 2 * len(lowered.streams) / len(lowered.pipeline.stages) + 1)
+        return Design(design.replicas, lowered, placement)
+
+    def _annealed_placement(self, design: Design, run: int, moves: int) -> AnnealedPlacement:
+        lowered = design.lowered
         annealer = Annealer(lowered.streams, lowered.needs, self.space.hardware, self.space.strict)
         floor = self.floor(design)
-        self._runs += 1
         here = annealer.run(design.placement, 1 << 60, 0, 1, 1, 0) or design.placement
         thickest = max(stream.image_load for stream in lowered.streams)
         widest = max(link.width for link in self.space.hardware.links)
-        seed = (self.seed << 20) + self._runs
-        found = annealer.run(here, here.ticks, moves, max(-(-thickest // widest), floor), floor, seed)
-        self._annealed += moves * (MOVED_STAGES * 2 * len(lowered.streams) / len(lowered.pipeline.stages) + 1)
-        return Design(design.replicas, lowered, found or here)
+        seed = (self.seed << 20) + run
+        return annealer.run(here, here.ticks, moves, max(-(-thickest // widest), floor), floor, seed) or here
 
     def neighbour(self, design: Design) -> Design | None:
         """A layer more or less often there, or cut the other way; the stages that stay, stay where they are."""
@@ -300,7 +311,7 @@ class _Joint:
         and the last one whose buffers fit where cores or rounds end first."""
         found = design
         for _ in range(SPREADING_ROUNDS):
-            crowds = crowded(self.space, found)
+            crowds = self._worked_out.crowds(found, partial(crowded, self.space, found))
             self._annealed += FOLLOWED_IMAGES * sum(stream.packets for stream in found.lowered.streams)
             wider = spread_out(self.space, found, crowds, self.rng) if crowds else None
             if wider is None:
@@ -325,8 +336,12 @@ class _Joint:
 
     def measured(self, design: Design) -> float:
         """The leading objective of a design; infinity for one that fails."""
-        measurement = self.space.measure(next(self.candidates(design)))
-        return measurement.metrics.get(OBJECTIVES[self.space.objective], math.inf)
+        metric = OBJECTIVES[self.space.objective]
+
+        def work() -> float:
+            return self.space.measure(next(self.candidates(design))).metrics.get(metric, math.inf)
+
+        return self._worked_out.objective(design, work)
 
     def candidates(self, design: Design) -> Iterator[Assignment]:
         """As the space's decisions say it: with room for all that is held up, then with less."""

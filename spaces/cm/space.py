@@ -8,13 +8,10 @@ from one image to the next. `strict` asks the paper's question.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
-from functools import cached_property
 
 from kilotune.codegen.cm.hardware import Hardware
 from kilotune.codegen.cm.partition import partition
 from kilotune.codegen.onnx.graph import Graph
-from kilotune.search.fingerprint import fingerprint
 from kilotune.search.space import (
     Assignment,
     CandidateModel,
@@ -27,9 +24,6 @@ from kilotune.spaces.cm.network import PartitionedNetwork
 from kilotune.spaces.cm.procedure import paper_procedure
 from kilotune.spaces.cm.state import CmState
 
-SEMANTICS = 1
-"""Version of what a mapping means and how its ticks are counted; part of the fingerprint."""
-
 
 class CmSpace(CmCandidates):
     """Fewest ticks per image, or what else the objective names."""
@@ -40,22 +34,6 @@ class CmSpace(CmCandidates):
     def of(cls, graph: Graph, hardware: Hardware, strict: bool = False, objective: str = "ticks") -> CmSpace:
         """The mappings of a graph. ValueError, a sentence with what is short by how much, when it does not fit."""
         return cls(PartitionedNetwork(partition(graph), hardware), hardware, strict, objective)
-
-    @cached_property
-    def fingerprint(self) -> str:
-        """Hash of the pipeline, the replications that there are, the hardware, and the question."""
-        once = self.lowered({})
-        streams = [(s.writer, s.reader, s.elements, s.sends, s.needed, s.released) for s in once.streams]
-        accelerator = replace(self.hardware, name="")
-        content: list[object] = [accelerator, self.shapes, once.pipeline.stages, streams, self.strict]
-        if accelerator.charges_bits or accelerator.energy is not None:
-            bits = [(s.output_bits, s.input_bits, s.read_bits) for s in once.pipeline.stages]
-            content += [bits, [(s.load, s.cell_bits) for s in once.streams]]
-        if accelerator.energy is not None and accelerator.input_bits_per_tick:
-            content.append("cells count once a piece")
-        if self.objective != "ticks":
-            content.append(self.objective)
-        return fingerprint(self.name, SEMANTICS, *content)
 
     def start(self) -> CmState:
         """Nothing decided."""

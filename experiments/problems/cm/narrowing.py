@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import json
 from collections.abc import Callable
 from typing import Any
@@ -12,13 +13,14 @@ from kilotune.codegen.cm.hardware import Hardware
 from kilotune.codegen.onnx.batches import operations_of
 from kilotune.codegen.onnx.graph import Graph
 from kilotune.evaluators.cm.activation_widths import NarrowedNetwork, most_tries, narrowed, with_widths
+from kilotune.evaluators.cm.class_changes import ClassChanges
 from kilotune.evaluators.cm.fidelity import fidelity, is_classifier
 from kilotune.evaluators.executors.cache import EvaluationCache
 from kilotune.experiments.problems.cm.approximation import most_compared
 from kilotune.experiments.problems.cm.image_data import ImageData
 from kilotune.search.fingerprint import fingerprint
 
-SEMANTICS = 2
+SEMANTICS = 3
 """Version of how widths are chosen, part of the name under which they are kept."""
 
 MOST_OPERATIONS = 40_000_000_000
@@ -58,9 +60,13 @@ def _remembered(graph: Graph, images: Array, points: float, told: Callable[[int,
         kept = cache.artefact(key)
         if kept is not None:
             known = json.loads(kept)
-            return with_widths(graph, images, points, known["bits"], known["changed"], known["tried"])
+            return with_widths(graph, images, points, known["bits"], ClassChanges(**known["changes"]), known["tried"])
         found = narrowed(graph, images, points, told)
-        content = {"bits": dict(found.quantised.activation_bits), "changed": found.changed, "tried": found.tried}
+        content = {
+            "bits": dict(found.quantised.activation_bits),
+            "changes": dataclasses.asdict(found.changes),
+            "tried": found.tried,
+        }
         cache.keep_artefact(key, json.dumps(content).encode())
     return found
 
@@ -76,15 +82,18 @@ def widths_of(found: NarrowedNetwork, graph: Graph, data: ImageData) -> dict[str
     assert share is not None
     each = ", ".join(f"{name} {count}" for name, count in bits.items())
     bought = f"{found.image_bits} an image, {found.plain_image_bits} with 8 each"
-    lost = f"{found.changed} of {found.images} images for calibration have another class than with 8 bits"
+    changed, seen, expected = found.changes.changed, found.changes.images, found.changes.expected
+    lost = f"{changed} of {seen} images for calibration have another class than with 8 bits"
+    lost += f", and {expected:.1f} of as many others are expected to"
     return {
         "activation_bits": dict(bits),
         "permitted_points": found.points,
-        "changed": found.changed,
+        "changed": changed,
+        "expected_changes": expected,
         "image_bits": found.image_bits,
         "image_bits_with_8_bits": found.plain_image_bits,
         "share_with_8_bits": share,
         "tried": found.tried,
-        "sentence": f"Bits of activations, of {found.tried} networks tried: {each}; {bought}. {lost}, which have {100 * share:.2f} % of the"
-        f" images that calibration has not seen {what}",
+        "sentence": f"Bits of activations, of {found.tried} networks tried: {each}; {bought}. {lost}."
+        f" With 8 bits {100 * share:.2f} % of the images that calibration has not seen are {what}",
     }

@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 
 from kilotune.codegen.cm.hardware import Hardware, load_hardware
 from kilotune.codegen.diagnostics import InputError
+from kilotune.codegen.onnx.equalising import equalised_where_better
 from kilotune.codegen.onnx.graph import ConvNode, Graph, known
 from kilotune.codegen.onnx.importing import import_model
 from kilotune.codegen.onnx.quantise import (
@@ -68,7 +69,8 @@ class MappingOptions:
     """What the command line says. `hardware`: a name, or an absolute path; `image_shape`: channels, height, width; `data`: an
     absolute path; `calibration`: of its images; `noise`: seconds since cells were programmed; `converter_bits`: behind their columns;
     `accuracy_drop`: points that fewer bits may cost; `host`: whether what cannot be mapped is left for the host; `joint`: `bits` where
-    they are decided with the mapping; `accuracy`: that they must keep on noisy cells, a share."""
+    they are decided with the mapping; `accuracy`: that they must keep on noisy cells, a share; `equalised`:
+    whether channels may be scaled before the network is made integers, as in all requests since there is that."""
 
     hardware: str | None = None
     image_shape: Sequence[int] | None = None
@@ -82,6 +84,7 @@ class MappingOptions:
     host: bool = False
     joint: str | None = None
     accuracy: float | None = None
+    equalised: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -207,6 +210,7 @@ def _data_options(given: Mapping[str, Any]) -> dict[str, Any]:
         raise InputError(str(data), expected="a file of images", found="none")
     return {
         "data": str(Path(data).resolve()),
+        "equalised": True,
         **{name: given[name] for name in NEED_IMAGES if given.get(name) is not None},
     }
 
@@ -214,7 +218,7 @@ def _data_options(given: Mapping[str, Any]) -> dict[str, Any]:
 def command_options(options: Mapping[str, Any]) -> CommandOptions:
     """What `read_options` has read, under the command's names."""
     shape = options.get("image_shape")
-    given = {name: value for name, value in options.items() if name not in ("objective", ACCURACY)}
+    given = {name: value for name, value in options.items() if name not in ("objective", "equalised", ACCURACY)}
     shown = {**given, "image_shape": "x".join(map(str, shape)) if shape else None}
     limits = {ACCURACY: options[ACCURACY]} if options.get(ACCURACY) is not None else {}
     return CommandOptions(shown, limits, options.get("objective"), stated=frozenset(limits))
@@ -252,6 +256,8 @@ def build_telling(request: TuneRequest, tell: Callable[[str], None]) -> MappingP
     shape = graph.shapes[graph.input]
     data = None if options.data is None else load_images(Path(options.data), shape, options.calibration)
     graph = _with_weights(graph)
+    if data is not None and options.equalised:
+        graph = equalised_where_better(graph, data.seen)
     if data is not None and options.joint is not None:
         return joint_bits_problem(request, graph, hardware, data, _bit_question(options, hardware))
     narrow = None

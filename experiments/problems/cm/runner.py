@@ -13,15 +13,17 @@ from circular buffers in their memories, and send packets. All numbers are integ
 from __future__ import annotations
 
 import argparse
-import importlib.util
 import json
+import runpy
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 
 POISON = -(2**62)
 GMEM = -1
+PIXEL = {"kernel": [1, 1], "stride": [1, 1], "pads": [0, 0], "dilation": [1, 1], "spread": [1, 1]}
 
 
 class PacketBuffer:
@@ -106,7 +108,7 @@ class StageCore:
                 registers[0] = registers[0] + self.arrays[stage["bias"]]
         for step in stage["dpu"]:
             operands = [
-                registers[o["register"]] if "register" in o else self.gathered(o, image, row, column)
+                registers[o["register"]] if "register" in o else self.window(PIXEL, o, 0, image, row, column)[:, 0, 0]
                 for o in step["operands"]
             ]
             registers.append(digital(step, operands, self.arrays))
@@ -114,19 +116,10 @@ class StageCore:
 
     def head(self, head: dict[str, Any], image: int, row: int, column: int) -> Any:
         """What the window gives: products, or the digital unit's maximum, average, border or first largest channel."""
-        kernel, kind = head["kernel"], head["kind"]
-        patch = np.full((head["operand"]["channels"], *kernel), head["fill"], np.int64)
-        (top, left), (high, wide) = head["pads"], head["size"]
-        inside = top <= row < high - head["pads_after"][0] and left <= column < wide - head["pads_after"][1]
-        if head["zeros"] and (kind != "border" or inside):
+        kind, patch = head["kind"], self.window(head, head["operand"], head["fill"], image, row, column)
+        top, bottom, left, right = head["zeros_at"]
+        if top <= row < bottom and left <= column < right:
             patch[head["zeros"]] = 0
-        for load in head["operand"]["loads"]:
-            buffer = self.buffers[load["edge"]]
-            y, y_taps = taps(head, load, 0, row, buffer.top, buffer.bottom)
-            x, x_taps = taps(head, load, 1, column, buffer.left, buffer.right)
-            if len(y) and len(x):
-                found = buffer.read(image, buffer.rank(y[:, None], x[None, :]).reshape(-1))[:, indices(load["source"])]
-                patch[np.ix_(indices(load["target"]), y_taps, x_taps)] = found.T.reshape(-1, len(y), len(x))
         if kind == "products":
             first, last = head["rows"]
             return products(self.cells, patch.reshape(-1)[first:last], self.converter)
@@ -137,17 +130,17 @@ class StageCore:
             return (2 * (patch.sum(axis=(1, 2)) << head["left"]) + count) // (2 * count)
         return np.array([patch[:, 0, 0].argmax()]) if kind == "first largest" else patch[:, 0, 0]
 
-    def gathered(self, operand: dict[str, Any], image: int, row: int, column: int) -> Any:
-        """A pixel's channels from the buffers; those that nobody writes are 0."""
-        values = np.zeros(operand["channels"], np.int64)
+    def window(self, shape: Any, operand: dict[str, Any], fill: int, image: int, row: int, column: int) -> Any:
+        """Channels and taps from the buffers; `fill` where nobody writes."""
+        patch = np.full((operand["channels"], *shape["kernel"]), fill, np.int64)
         for load in operand["loads"]:
             buffer = self.buffers[load["edge"]]
-            y, x = (
-                p * step + least for p, step, least in zip((row, column), load["stride"], load["offset"], strict=True)
-            )
-            if buffer.top <= y < buffer.bottom and buffer.left <= x < buffer.right:
-                values[indices(load["target"])] = self.at(load["edge"], image, y, x)[indices(load["source"])]
-        return values
+            y, y_taps = taps(shape, load, 0, row, buffer.top, buffer.bottom)
+            x, x_taps = taps(shape, load, 1, column, buffer.left, buffer.right)
+            if len(y) and len(x):
+                found = buffer.read(image, buffer.rank(y[:, None], x[None, :]).reshape(-1))[:, indices(load["source"])]
+                patch[np.ix_(indices(load["target"]), y_taps, x_taps)] = found.T.reshape(-1, len(y), len(x))
+        return patch
 
     def at(self, edge: int, image: int, row: int, column: int) -> Any:
         """The packet of a pixel."""
@@ -187,9 +180,6 @@ def digits(integers: Any, bits: int) -> Any:
 def digital(step: dict[str, Any], operands: Any, arrays: Any) -> Any:
     """One operation of a digital unit on the channels of a pixel."""
     x, kind = operands[0], step["operation"]
-    if kind == "clip":
-        low, high = step["low"], step["high"]
-        return np.clip(x, POISON if low is None else low, -POISON if high is None else high)
     if kind == "affine":
         return x * arrays[step["scale"]] + arrays[step["offset"]]
     if kind == "add":
@@ -358,11 +348,7 @@ def main() -> int:
     asked = parser.parse_args()
     folder = Path(__file__).resolve().parent
     program, arrays = json.loads((folder / "program.json").read_text()), widened(np.load(folder / "program.npz"))
-    specification = importlib.util.spec_from_file_location("lcu", folder / "lcu.py")
-    assert specification is not None
-    assert specification.loader is not None
-    control = importlib.util.module_from_spec(specification)
-    specification.loader.exec_module(control)
+    control = SimpleNamespace(**runpy.run_path(str(folder / "lcu.py")))
     images = arrays["images"] if asked.images is None else np.load(asked.images)["images"]
     images = whole_numbers(images, program["image"]).reshape(-1, *program["image"]["shape"])
     machine = MappedMachine(program, arrays, control, images)

@@ -196,4 +196,4 @@ def test_the_runner_imports_numpy_alone() -> None:
     source = ast.parse(Path(runner.__file__).read_text(encoding="utf-8"))
     imported = {alias.name for node in ast.walk(source) if isinstance(node, ast.Import) for alias in node.names}
     imported |= {str(node.module) for node in ast.walk(source) if isinstance(node, ast.ImportFrom)}
-    assert imported == {"__future__", "argparse", "importlib.util", "json", "pathlib", "typing", "numpy", "onnxruntime"}
+    assert imported == {"__future__", "argparse", "json", "pathlib", "runpy", "types", "typing", "numpy", "onnxruntime"}

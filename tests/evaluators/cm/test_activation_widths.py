@@ -5,17 +5,20 @@ from __future__ import annotations
 from collections.abc import Mapping
 from itertools import pairwise
 from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 import pytest
 
 from kilotune.codegen.cm.hardware import load_hardware
+from kilotune.codegen.onnx.batches import outputs_of_images
 from kilotune.codegen.onnx.graph import Graph
 from kilotune.codegen.onnx.importing import import_model
 from kilotune.codegen.onnx.quantise import QuantisedGraph, quantise
 from kilotune.codegen.onnx.reference import evaluate
 from kilotune.evaluators.cm import activation_widths
 from kilotune.evaluators.cm.activation_widths import most_tries, narrowed
+from kilotune.evaluators.cm.class_changes import expected_changes
 from kilotune.evaluators.cm.fidelity import fidelity
 from kilotune.spaces.cm.space import CmSpace
 from tests.codegen.cm.digits import digits_images, digits_network
@@ -55,8 +58,10 @@ def test_no_more_images_change_their_class_than_are_permitted(points: float) -> 
     seen = images[:100]
     found = narrowed(graph, seen, points)
     before, after = classes(quantise(graph, seen), seen), classes(found.quantised, seen)
-    assert found.changed == sum(a != b for a, b in zip(before, after, strict=True))
-    assert found.changed + found.changed**0.5 <= points
+    changed = sum(a != b for a, b in zip(before, after, strict=True))
+    assert found.changes.changed == changed
+    assert changed + changed**0.5 <= points
+    assert found.changes.expected - 0.5 <= points
     bits = found.quantised.activation_bits
     assert found.image_bits == sum(bits[name] * count for name, count in PIXELS.items())
     assert found.plain_image_bits == 8 * sum(PIXELS.values())
@@ -71,15 +76,35 @@ def test_no_more_images_change_their_class_than_are_permitted(points: float) -> 
     assert plain - accuracy <= 0.01 + points / 100, "on images that it has not seen: none of 100 may be one of 100"
 
 
+def test_what_is_lost_by_luck_alone_counts_as_well() -> None:
+    """No image of these changes its class, and of others some may be expected to."""
+    graph, images, _ = digits()
+    seen = images[:100]
+    counted = narrowed(graph, seen, 0.0)
+    scores = [outputs_of_images(q.graph, q.image(seen)).reshape(100, -1) for q in (counted.plain, counted.quantised)]
+    exponents = [q.exponents[q.graph.output] for q in (counted.plain, counted.quantised)]
+    real = [found * 2.0**exponent for found, exponent in zip(scores, exponents, strict=True)]
+    assert counted.changes.expected == pytest.approx(expected_changes(*real))
+    assert 0 < counted.changes.expected <= 0.5
+    bits = dict(counted.quantised.activation_bits)
+    further = [{**bits, name: count - 1} for name, count in bits.items()]
+    unchanged = [
+        one for one in further if classes(quantise(graph, seen, bits_of=one), seen) == classes(counted.plain, seen)
+    ]
+    assert unchanged, "luck alone would have gone on with these"
+
+
 def test_a_tensor_of_most_bits_is_narrowed_first_and_all_where_everything_is_permitted(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     graph, images, _ = digits()
     asked: list[dict[str, int]] = []
 
-    def recorded(graph: Graph, images: np.ndarray, bits_of: Mapping[str, int] = MappingProxyType({})) -> QuantisedGraph:
+    def recorded(
+        graph: Graph, images: np.ndarray, bits_of: Mapping[str, int] = MappingProxyType({}), **further: Any
+    ) -> QuantisedGraph:
         asked.append({**dict.fromkeys(PIXELS, 8), **bits_of})
-        return quantise(graph, images, bits_of=bits_of)
+        return quantise(graph, images, bits_of=bits_of, **further)
 
     monkeypatch.setattr(activation_widths, "quantise", recorded)
     everything = narrowed(graph, images[:20], 100.0)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from kilotune.evaluators.cm.class_changes import expected_changes
+from kilotune.evaluators.cm.class_changes import ClassChanges, expected_changes
 
 
 @pytest.mark.parametrize(("deviation", "tolerance"), [(0.05, 0.1), (0.2, 0.15), (0.5, 0.25)])
@@ -29,3 +29,9 @@ def test_scores_that_shrink_alike_change_nothing() -> None:
 def test_no_image_counts_more_than_once() -> None:
     scores = np.random.default_rng(2).normal(0, 1e-3, (20, 10))
     assert expected_changes(scores, np.random.default_rng(3).normal(0, 5, (20, 10))) == pytest.approx(20)
+
+
+def test_points_are_lost_by_the_larger_of_both_counts() -> None:
+    assert ClassChanges(200, 4, 0.0).lost_points == pytest.approx(100 * (4 + 2) / 200)
+    assert ClassChanges(200, 0, 5.0).lost_points == pytest.approx(100 * 4.5 / 200)
+    assert ClassChanges(200, 0, 0.5).lost_points == 0, "half an image is none"
