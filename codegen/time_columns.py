@@ -39,11 +39,12 @@ class TimeColumns:
 
     def inside(self, stride: int) -> int:
         """What a step along another axis is inside a column. ValueError for one that is none."""
-        if stride < self.stride:
+        size, sign = abs(stride), -1 if stride < 0 else 1
+        if size < self.stride:
             return stride
-        if stride % (self.stride * self.count):
+        if size % (self.stride * self.count):
             raise ValueError("lies across time")
-        return stride // self.count
+        return sign * (size // self.count)
 
     def start(self, offset: ir.Affine) -> int:
         """Where in a column a view begins that begins there in the variable. ValueError for one that begins in another column than the

@@ -60,11 +60,15 @@ def quantize(builder: Builder, node: TrainedNode) -> None:
         raise ValueError(f"expected scales above 0 and whole zero points, found {zero.dtype}")
     bits = 8 * zero.dtype.itemsize
     least = 0 if zero.dtype.kind == "u" else -(1 << (bits - 1))
-    made_here = node.inputs[0] in builder.tensors and not _is_positive(builder, node.inputs[0])
+    name = node.inputs[0]
     low, high = node.attributes.get(ENDS, (-math.inf, math.inf))
-    if made_here and bool((zero.astype(np.int64) == least).all()):
+    if name not in builder.tensors or _is_features(builder, name):
+        low, high = -math.inf, math.inf
+    elif _is_positive(builder, name):
+        low = low if low > 0 else -math.inf
+    elif bool((zero.astype(np.int64) == least).all()):
         low = 0.0
-    if not made_here or (low, high) == (-math.inf, math.inf):
+    if (low, high) == (-math.inf, math.inf):
         identity(builder, node)
         return
     high = RELU6 if low == 0 and abs(high - RELU6) < 1e-4 else high
@@ -95,12 +99,16 @@ def check_quantised_range(model: TrainedGraph, features: RealArray, path: Path) 
             raise InputError(str(path), subject="features", expected=expected, found=f"{strange[0]:g}")
 
 
+def _is_features(builder: Builder, name: str) -> bool:
+    return builder.emitter.variable(builder.tensor(name).view.variable).role is ir.Role.INPUT
+
+
 def _is_positive(builder: Builder, name: str) -> bool:
-    """Whether a value is the features, or what a Relu has written."""
+    """Whether a value is what a Relu has written, or another function that is never below 0."""
     variable = builder.tensor(name).view.variable
     written = [s for s in builder.emitter.body if isinstance(s, ir.Operation) and s.out.variable == variable]
-    if not written:  # the features, or what a loop has written
-        return builder.emitter.variable(variable).role is ir.Role.INPUT
+    if not written:  # what a loop has written
+        return False
     last = written[-1]
     return isinstance(last, ir.Pointwise | ir.TableFunction) and last.function in POSITIVE
 
