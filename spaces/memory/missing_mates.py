@@ -29,18 +29,22 @@ def has_gaps(buffers: BufferArrays) -> bool:
 
 
 def pairs_with_missing_mates(
-    ending: Mapping[int, Sequence[GluedBlock]], beginning: Mapping[int, Sequence[GluedBlock]]
+    ending: Mapping[int, Sequence[GluedBlock]], beginning: Mapping[int, Sequence[GluedBlock]], most_beside: int
 ) -> list[tuple[GluedBlock, GluedBlock]]:
-    """Pairs of which a block lacks a mate, from those that end and those that begin at each point."""
+    """Pairs of which a block lacks a mate, from those that end and those that begin at each point. It is put beside another one where at
+    most `most_beside` others begin, or end, with it."""
     ends = [blocks[0] for point, blocks in ending.items() if len(blocks) == 1 and point not in beginning]
     begins = [blocks[0] for point, blocks in beginning.items() if len(blocks) == 1 and point not in ending]
     of_size: dict[int, list[GluedBlock]] = defaultdict(list)
     for block in begins:
         of_size[block.size].append(block)
-    pairs = []
+    pairs = [(block, later) for block in ends for later in of_size[block.size] if later.lower > block.upper]
     for block in ends:
-        pairs += [(block, later) for later in of_size[block.size] if later.lower > block.upper]
-        pairs += [(longer, block) for longer in beginning[block.lower] if longer.upper > block.upper]
+        beside = beginning[block.lower]
+        if len(beside) <= most_beside + 1:
+            pairs += [(longer, block) for longer in beside if longer.upper > block.upper]
     for block in begins:
-        pairs += [(longer, block) for longer in ending[block.upper] if longer.lower < block.lower]
+        beside = ending[block.upper]
+        if len(beside) <= most_beside + 1:
+            pairs += [(longer, block) for longer in beside if longer.lower < block.lower]
     return pairs

@@ -6,8 +6,8 @@ to a rectangle as high as the higher one, and this goes on upwards. Where as man
 which not all would have a mate of about their size; then pairs of nearly the same size as no other one there. Of them all, those are glued
 first whose rectangle leaves the least unused.
 
-Of a program with gaps (`missing_mates.py`), pairs of which something between or beside is missing are as good as those, the ones first that
-leave the least unused.
+Of a program with gaps, pairs of which something between or beside is missing (`missing_mates.py`) come before, between and after those, the
+fewer they are to choose from the earlier.
 
 What a rectangle leaves unused counts as live from then on, so a limit on the live sum says which pairs must not be glued: with a low one
 more blocks are left, with a high one no placement of them may be low enough.
@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -34,6 +35,10 @@ ALIKE_SHARE = 0.02
 GAPS_SHARE = 0.2
 """The share of all pairs where mates may be missing."""
 
+BESIDE_ONE, BESIDE_TWO = 1, 2
+"""How many others begin with a block without a mate: of a thinned tiling nine of ten such pairs with one other are right, two of three with
+two, and few with more."""
+
 MOST_DOUBTFUL = 2000
 """Blocks above which no pairs are looked for where several begin: they take a few at a time, and each time all blocks are looked at."""
 
@@ -45,7 +50,7 @@ ALIKE = 0.3
 class SuccessionRule:
     """Which blocks are glued that follow one another. `most_bytes`: what the live sum may rise to. `difference`: how much of the higher
     one's bytes the lower one of a pair may lack where several begin; 0: no such pairs. `noise`: its spread on the logarithms of what pairs
-    leave unused. `gaps`: mates may be missing; no pairs are looked for where several begin then."""
+    leave unused. `gaps`: mates may be missing."""
 
     most_bytes: float = math.inf
     difference: float = 0.0
@@ -105,23 +110,34 @@ class _Joining:
         return True
 
     def _pairs(self) -> tuple[list[_Pair], float]:
-        """Pairs that lay beside each other, and the share of them to be glued."""
+        """Pairs that lay beside each other, of the surest kind that there is, and the share of them to be glued."""
+        return next((found for found in self._kinds() if found[0]), ([], 1.0))
+
+    def _kinds(self) -> Iterator[tuple[list[_Pair], float]]:
+        """The surest ones first."""
         ending, beginning = self._ends_and_begins()
         meetings = [(ending[point], seconds) for point, seconds in beginning.items() if point in ending]
-        difference = self._rule.difference
+        difference, gaps = self._rule.difference, self._rule.gaps
         alone = self._allowed(
             [(firsts[0], seconds[0]) for firsts, seconds in meetings if len(firsts) == len(seconds) == 1]
         )
-        if self._rule.gaps:
-            return alone + self._allowed(pairs_with_missing_mates(ending, beginning)), GAPS_SHARE
-        if alone or not difference or len(self._blocks.left) > MOST_DOUBTFUL:
-            return alone, 1.0
-        matched = self._allowed([pair for meeting in meetings for pair in _matched(*meeting, difference)])
-        if matched:
-            return matched, MATCHED_SHARE
-        return self._allowed(
-            [pair for meeting in meetings for pair in _alike(*meeting, ALIKE * difference)]
-        ), ALIKE_SHARE
+
+        def lacking(most_beside: int) -> tuple[list[_Pair], float]:
+            found = pairs_with_missing_mates(ending, beginning, most_beside) if gaps else []
+            return self._allowed(found), GAPS_SHARE
+
+        yield alone + lacking(BESIDE_ONE)[0], GAPS_SHARE if gaps else 1.0
+        doubtful = difference and len(self._blocks.left) <= MOST_DOUBTFUL
+        if doubtful:
+            yield (
+                self._allowed([pair for meeting in meetings for pair in _matched(*meeting, difference)]),
+                MATCHED_SHARE,
+            )
+        yield lacking(BESIDE_TWO)
+        if doubtful:
+            alike = [pair for meeting in meetings for pair in _alike(*meeting, ALIKE * difference)]
+            yield self._allowed(alike), ALIKE_SHARE
+        yield lacking(len(self._blocks.left))
 
     def _ends_and_begins(self) -> tuple[dict[int, list[GluedBlock]], dict[int, list[GluedBlock]]]:
         """The blocks that end, and those that begin, at each point."""

@@ -51,9 +51,6 @@ VARIATIONS = (
 )
 """The share of the way from the bound up to the least peak that live sums may rise by, and the rule's difference."""
 
-LEAST_WITHOUT_GAPS = 0.05
-"""The least difference of the variations that take no mate for missing where there are gaps."""
-
 NOISE = 0.7
 """The noise after each of VARIATIONS was tried without: the same pairs would be glued again."""
 
@@ -153,8 +150,8 @@ class SuccessionSearch:
     def _new_gluing(self, number: int) -> _Gluing | None:
         share, difference = variation = self._variation(number)
         most = self._bound + share * max(self._peak - 1 - self._bound, 0) if share < math.inf else math.inf
-        gaps = self._has_gaps and difference < LEAST_WITHOUT_GAPS
-        rule = SuccessionRule(most, difference, NOISE if number >= len(VARIATIONS) else 0.0, gaps)
+        noise = NOISE if number >= len(VARIATIONS) else 0.0
+        rule = SuccessionRule(most, difference, noise, self._has_gaps)
         self._tried += 1
         self.spent += self._work_of_a_pass
         whole = glued_by_succession(self._buffers, rule, self._random)

@@ -29,6 +29,9 @@ POWER_PRICE = 2
 """Instructions that another power of two among a kernel's digits takes: a halving, and a walk over its cells."""
 
 
+TAKING_PRICE = 2
+"""Instructions that must be saved besides: weights of differences are larger, and fewer sums of a few constants meet them."""
+
 SHARE_OF_A_MOVE: Mapping[str, float] = MappingProxyType({"auke": 0.0, "scamp5": 0.5})
 """What a cell with digits takes less than those: a macro that moves adds or subtracts a term on the way, through empty cells too."""
 
@@ -99,7 +102,7 @@ def _priced(one: Remainder, target: str) -> tuple[float, Remainder]:
     digits = sum(len(_powers(weight)) for _, weight in one.left)
     powers = {power for _, weight in one.left for power in _powers(weight)}
     price = digits - SHARE_OF_A_MOVE[target] * len(one.left.terms) + POWER_PRICE * len(powers)
-    return price + (0 if one.base is None else max(one.times, one.taken)), one
+    return price + (0 if one.base is None else TAKING_PRICE + max(one.times, one.taken)), one
 
 
 @cache
