@@ -2,7 +2,7 @@
 
 It shares nothing with the searches that prove (`spaces/reverse_split/`): neither code nor tables nor the modulus's points. It takes the
 instruction set's rows, makes linear forms of them, and searches all sets of values with a plain program of its own
-(`refutation.c`). Its cuts, each with its reason:
+(`refutation.c` on `refutation_state.h`). Its cuts, each with its reason:
 
 - every set is met once: what a level passed over never comes back below it;
 - a value that nothing uses would leave a shorter program, and shorter ones were refuted before: so what waits for a use must not be more
@@ -11,7 +11,7 @@ instruction set's rows, makes linear forms of them, and searches all sets of val
 - a target that one instruction makes is taken at once, since it is in every program;
 - where a symmetry of the square leaves the targets as they are, the first instruction on the image need not be one that the symmetry
   makes an earlier one of;
-- the last three instructions for one target are computed backwards from it.
+- the last three instructions for one target are computed backwards from it (`refutation_last_three.h`).
 
 With free signs (AUKE's set, where an addition has every sign at the same cost) a value and its negation count as one: that
 permits more than the chip does, so what is refuted is refuted. Equal values are told by their evaluation at a random point modulo
@@ -48,11 +48,11 @@ FAR_BITS = {True: 13, False: 19}
 
 SQUARE = tuple((sx, sy, swapped) for sx in (1, -1) for sy in (1, -1) for swapped in (False, True))
 
-(_Form, _Pair, _Refutation) = structures(Path(__file__).with_name("refutation.c"), "Form", "Pair", "Refutation")
+(_Form, _Pair, _Refutation) = structures(Path(__file__).with_name("refutation_state.h"), "Form", "Pair", "Refutation")
 
 
 class Refuted(enum.IntEnum):
-    """What came of looking for a program. The numbers are those of refutation.c."""
+    """What came of looking for a program. The numbers are those of refutation_state.h."""
 
     REFUTED = 0
     FOUND = 1
@@ -83,7 +83,8 @@ class LinearForm:
 @cache
 def load_checker() -> ctypes.CDLL | None:
     """The library; None when there is no working C compiler."""
-    loaded = load_library(Path(__file__).with_name("refutation.c"))
+    folder = Path(__file__).parent
+    loaded = load_library(folder / "refutation.c", sorted(folder.glob("refutation_*.h")))
     if loaded is None:
         return None
     loaded.library.kilotune_refutation.argtypes = [ctypes.POINTER(_Refutation), ctypes.c_void_p]

@@ -94,10 +94,10 @@ class HasFloatBaseline(Protocol):
 
 
 @runtime_checkable
-class HasCertificate(Protocol):
+class ExplainsBound(Protocol):
     """Ability: the space's own bound has a short proof."""
 
-    def certificate(self) -> dict[str, Any]:
+    def bound_reason(self) -> dict[str, Any]:
         """Why no candidate can beat the bound, as JSON; `sentence` says it without its full stop."""
 
 
@@ -219,9 +219,9 @@ def float_metrics_of(problem: Problem) -> dict[str, Metrics]:
     return problem.float_metrics() if isinstance(problem, HasFloatBaseline) else {}
 
 
-def certificate_of(problem: Problem) -> dict[str, Any] | None:
+def bound_reason_of(problem: Problem) -> dict[str, Any] | None:
     """Why no candidate can beat the space's own bound, as JSON; None where that has no short proof."""
-    return problem.certificate() if isinstance(problem, HasCertificate) else None
+    return problem.bound_reason() if isinstance(problem, ExplainsBound) else None
 
 
 def approximation_of(problem: Problem) -> dict[str, Any] | None:

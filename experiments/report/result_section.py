@@ -7,7 +7,7 @@ from pathlib import Path
 
 from kilotune.experiments.presentation.section import Block, Listing, Paragraph, Section, Table
 from kilotune.experiments.problems.metric_names import metric_label
-from kilotune.experiments.problems.problem import DescribesBest, Explains, Problem, certificate_of
+from kilotune.experiments.problems.problem import DescribesBest, Explains, Problem, bound_reason_of
 from kilotune.experiments.problems.problem_entry import procedure_name
 from kilotune.experiments.report.report_data import ReportData
 from kilotune.experiments.studies.procedure_outcome import ProcedureState
@@ -47,9 +47,9 @@ def result_section(reported: ReportData) -> Section:
     differences = sample_differences(outcome)
     if differences is not None:
         sentences.append(differences)
-    certificate = certificate_of(problem)
-    if certificate is not None:
-        sentences.append(f"Bound: {certificate['sentence']}.")
+    reason = bound_reason_of(problem)
+    if reason is not None:
+        sentences.append(f"Bound: {reason['sentence']}.")
     if outcome.approximation is not None:
         sentences.append(f"{outcome.approximation['sentence']}.")
     if outcome.device_check is not None:

@@ -8,7 +8,7 @@ from itertools import zip_longest
 from typing import Any
 
 from kilotune.experiments.problems.device_check import DeviceCheck
-from kilotune.experiments.problems.problem import AnswersCapacity, CapacityAnswer, Explains, certificate_of
+from kilotune.experiments.problems.problem import AnswersCapacity, CapacityAnswer, Explains, bound_reason_of
 from kilotune.experiments.studies.tuning import TuneOutcome
 from kilotune.search.candidates import count_candidates
 from kilotune.search.result import Result
@@ -79,7 +79,7 @@ def as_json(outcome: TuneOutcome, artefacts: dict[str, str]) -> dict[str, Any]:
         "gap": result.gap,
         "proved": result.proved,
         "size": count_candidates(problem.space),
-        "certificate": certificate_of(problem),
+        "bound_reason": bound_reason_of(problem),
         **({} if outcome.approximation is None else {"approximation": outcome.approximation}),
         **({"capacity": answer.as_json()} if (answer := answer_of(outcome)) else {}),
         "evaluations": result.evaluations,

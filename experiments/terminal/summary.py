@@ -11,7 +11,7 @@ from kilotune.evaluators.on_device import DeviceMeasurement
 from kilotune.experiments.presentation.wording import number, rate_text
 from kilotune.experiments.problems.device_check import DeviceCheck
 from kilotune.experiments.problems.metric_names import shown_metrics
-from kilotune.experiments.problems.problem import Explains, PlacesFinalists, certificate_of
+from kilotune.experiments.problems.problem import Explains, PlacesFinalists, bound_reason_of
 from kilotune.experiments.problems.problem_entry import entry_of, procedure_name
 from kilotune.experiments.studies.outcome_file import answer_of
 from kilotune.experiments.studies.tuning import TuneOutcome
@@ -53,9 +53,9 @@ def _about_the_best(outcome: TuneOutcome) -> Iterator[str]:
         yield differences
     if best is not None and isinstance(problem, Explains):
         yield from problem.lines(best)
-    certificate = certificate_of(problem)
-    if certificate is not None:
-        yield f"Bound: {certificate['sentence']}."
+    reason = bound_reason_of(problem)
+    if reason is not None:
+        yield f"Bound: {reason['sentence']}."
     if outcome.approximation is not None:
         yield f"{outcome.approximation['sentence']}."
     if outcome.device_check is not None:

@@ -16,7 +16,7 @@ NAMED_BUFFERS = 8
 
 @dataclass(frozen=True)
 class LiveSum:
-    """The certificate of a bound: at program point `point` all of `buffers` are live, and take `peak_bytes` together.
+    """What a bound rests on: at program point `point` all of `buffers` are live, and take `peak_bytes` together.
 
     Where all of them are aligned to multiples of some number, their sizes but one are rounded up to it.
     """

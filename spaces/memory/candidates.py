@@ -43,13 +43,13 @@ class MemoryCandidates:
     def __init__(self, instance: Instance, capacity_bytes: int | None = None) -> None:
         self.instance = instance
         self.capacity_bytes = capacity_bytes
-        self.certificate: LiveSum = largest_live_sum(instance)
+        self.largest_sum: LiveSum = largest_live_sum(instance)
         self.arrays = BufferArrays.of(instance)
 
     @property
     def least_peak_bytes(self) -> int:
         """No placement has a lower peak."""
-        return self.certificate.peak_bytes
+        return self.largest_sum.peak_bytes
 
     @cached_property
     def objectives(self) -> tuple[Objective, ...]:

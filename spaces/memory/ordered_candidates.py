@@ -51,10 +51,10 @@ class OrderedCandidates:
         return self.in_file_order.instance
 
     @cached_property
-    def certificate(self) -> LiveSum:
+    def largest_sum(self) -> LiveSum:
         """What no order beats, known without a search: the operator that holds most by itself; `point` is its place in the file."""
         if not self.sums.count:
-            return self.in_file_order.certificate
+            return self.in_file_order.largest_sum
         most = max(range(self.sums.count), key=self.sums.alone)
         operator = self.graph.operators[most]
         held = {*operator.reads, *operator.writes}
@@ -63,10 +63,10 @@ class OrderedCandidates:
     def sentence(self) -> str:
         """What no order beats, without its full stop."""
         if not self.sums.count:
-            return self.certificate.sentence()
-        named = self.graph.operators[self.certificate.point].name
-        held = len(self.certificate.buffers)
-        return f"in any order {named} alone holds {self.certificate.peak_bytes} bytes in {held} tensor{'s' if held != 1 else ''}"
+            return self.largest_sum.sentence()
+        named = self.graph.operators[self.largest_sum.point].name
+        held = len(self.largest_sum.buffers)
+        return f"in any order {named} alone holds {self.largest_sum.peak_bytes} bytes in {held} tensor{'s' if held != 1 else ''}"
 
     def placements_of(self, order: Sequence[int]) -> MemorySpace:
         """Where tensors may lie, in that order of execution. ValueError, a sentence, for an order that cannot be executed."""

@@ -49,7 +49,7 @@ class OrderedState:
         """The largest live sum so far, what some operator holds by itself, or what the placement reaches."""
         if self._placing is not None:
             return self._placing.bound()
-        return self.space.in_file_order.loss_of(max(self.cost, self.space.certificate.peak_bytes))
+        return self.space.in_file_order.loss_of(max(self.cost, self.space.largest_sum.peak_bytes))
 
     @cached_property
     def _placing(self) -> PlacementState | None:

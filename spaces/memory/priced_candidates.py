@@ -51,7 +51,7 @@ class PricedCandidates:
         require_banks(instance, memory)
         require_total(instance, memory)
         self.instance, self.memory = instance, memory
-        self.certificate: LiveSum = largest_live_sum(instance)
+        self.largest_sum: LiveSum = largest_live_sum(instance)
         self.cuts: tuple[Cut, ...] = possible_cuts(instance, memory)
 
     @cached_property

@@ -153,7 +153,7 @@ class _Model:
         model.minimize(self._total)
 
     def _least_peak(self, k: int) -> int:
-        return int(self._space.certificate.peak_bytes) if len(self._tops) == 1 else 0
+        return int(self._space.largest_sum.peak_bytes) if len(self._tops) == 1 else 0
 
     def _add_moves(self, model: cp_model.CpModel, ordered: set[int]) -> None:
         instance, memory = self._space.instance, self._space.memory

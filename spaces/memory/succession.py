@@ -6,6 +6,9 @@ to a rectangle as high as the higher one, and this goes on upwards. Where as man
 which not all would have a mate of about their size; then pairs of nearly the same size as no other one there. Of them all, those are glued
 first whose rectangle leaves the least unused.
 
+Of a program with gaps, pairs of which something between or beside is missing (`missing_mates.py`) come before, between and after those, the
+fewer they are to choose from the earlier.
+
 What a rectangle leaves unused counts as live from then on, so a limit on the live sum says which pairs must not be glued: with a low one
 more blocks are left, with a high one no placement of them may be low enough.
 """
@@ -14,18 +17,27 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
 from kilotune.spaces.memory.arrays import BufferArrays
 from kilotune.spaces.memory.gluing import MOST_LEFT, BlocksLeft, GluedBlock, GluedBuffers
+from kilotune.spaces.memory.missing_mates import pairs_with_missing_mates
 
 MATCHED_SHARE = 0.25
 """The share of the pairs in matchings that are glued, the best ones, before all are looked at again."""
 
 ALIKE_SHARE = 0.02
 """The share of the pairs that are only alike; one at least."""
+
+GAPS_SHARE = 0.2
+"""The share of all pairs where mates may be missing."""
+
+BESIDE_ONE, BESIDE_TWO = 1, 2
+"""How many others begin with a block without a mate: of a thinned tiling nine of ten such pairs with one other are right, two of three with
+two, and few with more."""
 
 MOST_DOUBTFUL = 2000
 """Blocks above which no pairs are looked for where several begin: they take a few at a time, and each time all blocks are looked at."""
@@ -38,11 +50,12 @@ ALIKE = 0.3
 class SuccessionRule:
     """Which blocks are glued that follow one another. `most_bytes`: what the live sum may rise to. `difference`: how much of the higher
     one's bytes the lower one of a pair may lack where several begin; 0: no such pairs. `noise`: its spread on the logarithms of what pairs
-    leave unused."""
+    leave unused. `gaps`: mates may be missing."""
 
     most_bytes: float = math.inf
     difference: float = 0.0
     noise: float = 0.0
+    gaps: bool = False
 
 
 def glued_by_succession(
@@ -79,7 +92,8 @@ class _Joining:
         pairs, share = self._pairs()
         if not pairs:
             return False
-        unused = np.log([_unused(first, second) + 1.0 for first, second in pairs])
+        wholes = [rectangle_around(*pair) for pair in pairs]
+        unused = np.log([self._unused(whole) + 1.0 for whole in wholes])
         if self._rule.noise:
             unused += self._rule.noise * self._random.standard_normal(len(pairs))
         used: set[int] = set()
@@ -87,37 +101,52 @@ class _Joining:
             first, second = pairs[index]
             if used & {id(first), id(second)}:
                 continue
-            if not self._takes_place(first, second):
+            if not self._takes_place(wholes[index]):
                 self._refused.add((id(first), id(second)))
                 continue
             used |= {id(first), id(second)}
-            self._blocks.left.append(_one_after_the_other(first, second))
+            self._blocks.left.append(wholes[index])
         self._blocks.left = [block for block in self._blocks.left if id(block) not in used]
         return True
 
     def _pairs(self) -> tuple[list[_Pair], float]:
-        """Pairs of which the second begins where the first ends, and the share of them to be glued."""
-        meetings, difference = self._meetings(), self._rule.difference
+        """Pairs that lay beside each other, of the surest kind that there is, and the share of them to be glued."""
+        return next((found for found in self._kinds() if found[0]), ([], 1.0))
+
+    def _kinds(self) -> Iterator[tuple[list[_Pair], float]]:
+        """The surest ones first."""
+        ending, beginning = self._ends_and_begins()
+        meetings = [(ending[point], seconds) for point, seconds in beginning.items() if point in ending]
+        difference, gaps = self._rule.difference, self._rule.gaps
         alone = self._allowed(
             [(firsts[0], seconds[0]) for firsts, seconds in meetings if len(firsts) == len(seconds) == 1]
         )
-        if alone or not difference or len(self._blocks.left) > MOST_DOUBTFUL:
-            return alone, 1.0
-        matched = self._allowed([pair for meeting in meetings for pair in _matched(*meeting, difference)])
-        if matched:
-            return matched, MATCHED_SHARE
-        return self._allowed(
-            [pair for meeting in meetings for pair in _alike(*meeting, ALIKE * difference)]
-        ), ALIKE_SHARE
 
-    def _meetings(self) -> list[tuple[list[GluedBlock], list[GluedBlock]]]:
-        """The blocks that end and those that begin at a point, of every point where there are both."""
+        def lacking(most_beside: int) -> tuple[list[_Pair], float]:
+            found = pairs_with_missing_mates(ending, beginning, most_beside) if gaps else []
+            return self._allowed(found), GAPS_SHARE
+
+        yield alone + lacking(BESIDE_ONE)[0], GAPS_SHARE if gaps else 1.0
+        doubtful = difference and len(self._blocks.left) <= MOST_DOUBTFUL
+        if doubtful:
+            yield (
+                self._allowed([pair for meeting in meetings for pair in _matched(*meeting, difference)]),
+                MATCHED_SHARE,
+            )
+        yield lacking(BESIDE_TWO)
+        if doubtful:
+            alike = [pair for meeting in meetings for pair in _alike(*meeting, ALIKE * difference)]
+            yield self._allowed(alike), ALIKE_SHARE
+        yield lacking(len(self._blocks.left))
+
+    def _ends_and_begins(self) -> tuple[dict[int, list[GluedBlock]], dict[int, list[GluedBlock]]]:
+        """The blocks that end, and those that begin, at each point."""
         ending: dict[int, list[GluedBlock]] = defaultdict(list)
         beginning: dict[int, list[GluedBlock]] = defaultdict(list)
         for block in self._blocks.left:
             ending[block.upper].append(block)
             beginning[block.lower].append(block)
-        return [(ending[point], seconds) for point, seconds in beginning.items() if point in ending]
+        return dict(ending), dict(beginning)
 
     def _allowed(self, pairs: list[_Pair]) -> list[_Pair]:
         """Those that were not refused, and of which the larger alignment is a multiple of the other."""
@@ -128,14 +157,23 @@ class _Joining:
             and max(first.alignment, second.alignment) % min(first.alignment, second.alignment) == 0
         ]
 
-    def _takes_place(self, first: GluedBlock, second: GluedBlock) -> bool:
-        """Whether the live sums allow one place for both; they rise then."""
-        lower = first if first.size < second.size else second
-        live = self._live[self._place[lower.lower] : self._place[lower.upper]]
-        rise = abs(first.size - second.size)
-        if rise and int(live.max()) + rise > self._rule.most_bytes:
+    def _unused(self, whole: GluedBlock) -> float:
+        """What the rectangle of a pair leaves unused, bytes times points; without gaps, as if the lower one were as long as both."""
+        (first, _), (second, _) = whole.parts
+        if not self._rule.gaps:
+            return abs(first.size - second.size) * (whole.upper - whole.lower)
+        return _area(whole) - _area(first) - _area(second)
+
+    def _takes_place(self, whole: GluedBlock) -> bool:
+        """Whether the live sums allow the rectangle of a pair; they rise then."""
+        begin, end = self._place[whole.lower], self._place[whole.upper]
+        raised = np.full(end - begin, whole.size, dtype=np.int64)
+        for part, _ in whole.parts:
+            raised[self._place[part.lower] - begin : self._place[part.upper] - begin] -= part.size
+        live = self._live[begin:end]
+        if int(np.where(raised > 0, live + raised, 0).max()) > self._rule.most_bytes:
             return False
-        live += rise
+        live += raised
         return True
 
 
@@ -171,11 +209,14 @@ def _within(firsts: list[GluedBlock], seconds: list[GluedBlock], difference: flo
     ]
 
 
-def _unused(first: GluedBlock, second: GluedBlock) -> int:
-    """What the pair's rectangle would leave unused, were the lower one as long as both: bytes times points."""
-    return abs(first.size - second.size) * (second.upper - first.lower)
+def _area(block: GluedBlock) -> int:
+    return block.size * (block.upper - block.lower)
 
 
-def _one_after_the_other(first: GluedBlock, second: GluedBlock) -> GluedBlock:
+def rectangle_around(first: GluedBlock, second: GluedBlock) -> GluedBlock:
+    """Both at one place, one after the other; on each other where they are live together."""
     size, alignment = max(first.size, second.size), max(first.alignment, second.alignment)
-    return GluedBlock(first.lower, second.upper, size, alignment, ((first, 0), (second, 0)))
+    lower, upper, above = min(first.lower, second.lower), max(first.upper, second.upper), 0
+    if first.lower < second.upper and second.lower < first.upper:
+        size, above = first.size + second.size, first.size
+    return GluedBlock(lower, upper, size, alignment, ((first, 0), (second, above)))

@@ -20,6 +20,7 @@ from kilotune.codegen.arrays import IntArray
 from kilotune.spaces.memory.arrays import BufferArrays
 from kilotune.spaces.memory.falling import fallen
 from kilotune.spaces.memory.gluing import GluedBuffers
+from kilotune.spaces.memory.missing_mates import has_gaps
 from kilotune.spaces.memory.orders import best_greedy
 from kilotune.spaces.memory.succession import SuccessionRule, glued_by_succession
 
@@ -98,6 +99,7 @@ class SuccessionSearch:
     ) -> None:
         self._buffers, self._seed, self._search_of = buffers, seed, search_of
         self._random = np.random.default_rng(seed)
+        self._has_gaps = has_gaps(buffers)
         self._bound = int(buffers.section_bytes.max())
         self._gluings: list[_Gluing] = []
         self._turns = self._turns_of_gluings()
@@ -148,7 +150,8 @@ class SuccessionSearch:
     def _new_gluing(self, number: int) -> _Gluing | None:
         share, difference = variation = self._variation(number)
         most = self._bound + share * max(self._peak - 1 - self._bound, 0) if share < math.inf else math.inf
-        rule = SuccessionRule(most, difference, NOISE if number >= len(VARIATIONS) else 0.0)
+        noise = NOISE if number >= len(VARIATIONS) else 0.0
+        rule = SuccessionRule(most, difference, noise, self._has_gaps)
         self._tried += 1
         self.spent += self._work_of_a_pass
         whole = glued_by_succession(self._buffers, rule, self._random)

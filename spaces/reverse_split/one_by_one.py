@@ -1,7 +1,8 @@
 """Programs of several long kernels, one kernel after the other: each is searched alone, in the registers that the results before it leave.
 
 A walk over a program of a hundred instructions changes one place at a time, and what it may change has to fit among the values of all
-kernels. Kernels that share little are shorter when each is found by itself; what they do share is for the walks that start from there.
+kernels. Kernels that share little are shorter when each is found by itself, less what a result before it has of it already
+(`remainders.py`); what else they share is for the walks that start from there.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from kilotune.spaces.reverse_split.improvement import plan_cost
 from kilotune.spaces.reverse_split.portfolio import WalkLimits, WalkPortfolio
 from kilotune.spaces.reverse_split.programs import Costs
 from kilotune.spaces.reverse_split.recomputing import recomputed
+from kilotune.spaces.reverse_split.remainders import Remainder, remainders
 from kilotune.spaces.reverse_split.scheduling import fitted
 from kilotune.spaces.reverse_split.sharing import shared_plans
 from kilotune.spaces.reverse_split.slices import WorkSlices
@@ -49,21 +51,21 @@ class KernelSearch:
     def plans(self, wanted: Sequence[Sum]) -> Iterator[Plan | None]:
         """In the end a plan of all wanted sums (units of `2**-depth`; distinct, none zero, none the image) that fits the
         registers; None for every step on the way, and where a kernel does not fit what is left."""
-        order = sorted(range(len(wanted)), key=lambda number: (-wanted[number].cardinality, number))
+        parts = remainders(wanted, Sum.image(self.depth), self.target, self.kept)
         found: list[Plan] = []
         left = self.seconds_left()
-        for place, number in enumerate(order):
-            until = left * (1 - SHARE_OF_THE_TIME * (place + 1) / len(order)) if math.isfinite(left) else 0.0
+        for place, part in enumerate(parts):
+            until = left * (1 - SHARE_OF_THE_TIME * (place + 1) / len(parts)) if math.isfinite(left) else 0.0
             best: Plan | None = None
-            last = place == len(order) - 1
+            last = place == len(parts) - 1
             registers = self.registers - (place if self.kept else 0)
-            for plan in self._of_one(wanted[number], registers, last, until):
+            for plan in self._of_one(part.left, registers, last, until):
                 best = plan
                 yield None
             if best is None:
                 return
             found.append(best)
-        yield _joined(found, order)
+        yield _joined(found, parts)
 
     def _of_one(self, total: Sum, registers: int, last: bool, until: float) -> Iterator[Plan | None]:
         """The cheapest plan so far of one kernel, after each step; unless it is the `last`, the image is still there when it ends."""
@@ -104,11 +106,14 @@ class KernelSearch:
         return ordered
 
 
-def _joined(plans: Sequence[Plan], order: Sequence[int]) -> Plan:
-    """One plan after the other; the first result of each is that of kernel `order[its place]`."""
+def _joined(plans: Sequence[Plan], parts: Sequence[Remainder]) -> Plan:
+    """One plan after the other; the first result of each is what is left of its kernel."""
     steps, results = list[PlanStep](), dict[int, int]()
-    for plan, kernel in zip(plans, order, strict=True):
+    for plan, part in zip(plans, parts, strict=True):
         numbers = [0, *range(len(steps) + 1, len(steps) + 1 + len(plan.steps))]
         steps += [PlanStep(step.op, tuple(numbers[at] for at in step.operands), step.directions) for step in plan.steps]
-        results[kernel] = numbers[plan.results[0]]
-    return Plan(plans[0].target, plans[0].depth, tuple(steps), tuple(results[number] for number in range(len(order))))
+        results[part.kernel] = numbers[plan.results[0]]
+        if part.base is not None:
+            steps += part.steps(plan.target, results[part.kernel], results[part.base], len(steps) + 1)
+            results[part.kernel] = len(steps)
+    return Plan(plans[0].target, plans[0].depth, tuple(steps), tuple(results[number] for number in range(len(parts))))

@@ -16,7 +16,7 @@ from kilotune.evaluators.c_structures import structures
 ROOT = Path(__file__).parents[2]
 SHARED = {
     "evaluators/cm/timing_state.h": ("Problem", "Outcome"),
-    "evaluators/scamp5/refutation.c": ("Form", "Pair", "Refutation"),
+    "evaluators/scamp5/refutation_state.h": ("Form", "Pair", "Refutation"),
     "evaluators/fixed_point/first_fit.c": ("Temporaries", "Meeting"),
     "evaluators/fixed_point/kernel.c": ("Operand", "Step", "Table", "Program", "Batch"),
     "spaces/cm/annealing.c": ("Network", "State"),
@@ -29,6 +29,7 @@ SHARED = {
 }
 COMPILED_IN = {
     "evaluators/cm/timing_state.h": "evaluators/cm/timing.c",
+    "evaluators/scamp5/refutation_state.h": "evaluators/scamp5/refutation.c",
     "spaces/cm/core_sharing.h": "spaces/cm/annealing.c",
     "spaces/reverse_split/programs_state.h": "spaces/reverse_split/programs.c",
     "spaces/reverse_split/signless_state.h": "spaces/reverse_split/signless.c",

@@ -59,7 +59,7 @@ class JointBitsProblem(ExportsTexts):
         """The timing evaluator, and the integers on the images for calibration."""
         return f"stream of images simulated tick by tick; integers executed on {self.data.calibration} images"
 
-    def certificate(self) -> dict[str, Any]:
+    def bound_reason(self) -> dict[str, Any]:
         """What no mapping beats whatever the bits."""
         ticks, hardware = self.space.least_ticks, self.space.hardware
         sentence = f"whatever its bits, no mapping takes less than {ticks} ticks per image on {hardware.cores} cores"

@@ -107,7 +107,7 @@ class MappingProblem(MappedNetwork, ExportsTexts):
         """The timing evaluator."""
         return "stream of images simulated tick by tick, with link contention and finite buffers"
 
-    def certificate(self) -> dict[str, Any]:
+    def bound_reason(self) -> dict[str, Any]:
         """What no mapping beats: the least ticks per image of cores and links."""
         ticks = self.space.least_ticks
         sentence = f"no mapping takes less than {ticks} ticks per image on {self.space.hardware.cores} cores"

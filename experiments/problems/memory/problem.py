@@ -55,7 +55,7 @@ class PlacementProblem(ExportsTexts):
         """The checker, and whether there is compiled code behind the search."""
         return "every placement checked; " + ("compiled search" if load_kernel() else "plain Python: no C compiler")
 
-    def certificate(self) -> dict[str, Any]:
+    def bound_reason(self) -> dict[str, Any]:
         """The buffers whose live sum no placement in one bank beats; over several, what no choice of banks costs less than."""
         if isinstance(self.space, PricedSpace) and len(self.space.memory.banks) > 1:
             cost = float(self.space.least_cost)
@@ -63,7 +63,7 @@ class PlacementProblem(ExportsTexts):
                 "cost": cost,
                 "sentence": f"by prices and live sums alone no choice of banks costs less than {cost:.12g}",
             }
-        found = self.space.certificate
+        found = self.space.largest_sum
         return {
             "peak_bytes": found.peak_bytes,
             "point": found.point,
@@ -75,7 +75,7 @@ class PlacementProblem(ExportsTexts):
         """Whether everything fits, with the proof; None without a capacity, or where bytes may move."""
         if isinstance(self.space, PricedSpace) or self.space.capacity_bytes is None:
             return None
-        known = self.certificate()
+        known = self.bound_reason()
         return capacity_answer(self.space.capacity_bytes, known["peak_bytes"], known["sentence"], result)
 
     def texts(self, trial: Trial) -> Mapping[str, str | bytes]:

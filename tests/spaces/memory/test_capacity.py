@@ -28,7 +28,7 @@ ALL_AT_ONCE = make((0, 2, 4), (1, 4, 4), (0, 8, 2))
 def answered(instance: Instance, capacity: int, strategy: str = "exhaustive", trials: int = 10_000) -> PlacementAnswer:
     space = MemorySpace(instance, capacity)
     result = Study(space, strategy).run(InProcessExecutor(space), Budget(trials=trials))
-    return capacity_answer(capacity, space.least_peak_bytes, space.certificate.sentence(), result)
+    return capacity_answer(capacity, space.least_peak_bytes, space.largest_sum.sentence(), result)
 
 
 def optimum(instance: Instance) -> int:

@@ -53,9 +53,9 @@ def test_steps_lower_the_peak_and_repeat_themselves() -> None:
 
 
 def test_capacities_on_the_way_are_met_where_the_goal_is_not() -> None:
-    """Without glue, and with so little work that the goal itself stays unanswered."""
+    """Without glue of any kind, and with so little work that the goal itself stays unanswered."""
     buffers = BufferArrays.of(read_instance(DATA / "minimalloc" / "D.1048576.csv"))
-    search = ComponentSearch(buffers, best_greedy(buffers)[1], work_unit=20_000, gluing=False)
+    search = ComponentSearch(buffers, best_greedy(buffers)[1], work_unit=20_000, gluing=False, succession=False)
     greedy = search.peak
     for _ in range(40):
         search.step(search.bound, math.inf)

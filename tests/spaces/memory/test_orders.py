@@ -51,7 +51,7 @@ def test_what_the_arrays_say(instance: Instance) -> None:
 
 @settings(max_examples=200)
 @given(instances())
-def test_the_bound_never_exceeds_the_optimum_and_its_certificate_adds_up(instance: Instance) -> None:
+def test_the_bound_never_exceeds_the_optimum_and_its_buffers_add_up(instance: Instance) -> None:
     found = largest_live_sum(instance)
     assert found.peak_bytes <= least_peak(instance)
     assert all(b.lower <= found.point < b.upper for b in found.buffers)

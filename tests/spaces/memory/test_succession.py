@@ -14,9 +14,10 @@ from kilotune.spaces.memory.checker import check_placement
 from kilotune.spaces.memory.falling import fallen
 from kilotune.spaces.memory.gluing import GluedBuffers
 from kilotune.spaces.memory.instance import Instance, Placement
+from kilotune.spaces.memory.missing_mates import has_gaps
 from kilotune.spaces.memory.orders import best_greedy
 from kilotune.spaces.memory.succession import SuccessionRule, glued_by_succession
-from tests.spaces.memory.problems import instances, make, shrunk
+from tests.spaces.memory.problems import instances, make, shrunk, thinned
 
 
 def glue(instance: Instance, rule: SuccessionRule | None = None) -> GluedBuffers | None:
@@ -29,9 +30,14 @@ def checked_peak(instance: Instance, offsets: np.ndarray) -> int:
 
 
 @settings(max_examples=100)
-@given(instances(most=12), st.sampled_from((math.inf, 1.0, 0.0)), st.sampled_from((0.0, 0.3)), st.integers(0, 9))
+@given(
+    instances(most=12),
+    st.sampled_from((math.inf, 1.0, 0.0)),
+    st.sampled_from(((0.0, False), (0.3, False), (0.0, True))),
+    st.integers(0, 9),
+)
 def test_placements_of_blocks_are_valid_and_live_sums_keep_their_limit(
-    instance: Instance, share: float, difference: float, seed: int
+    instance: Instance, share: float, kind: tuple[float, bool], seed: int
 ) -> None:
     """Fallen or not."""
     kept = Instance("kept", tuple(b for b in instance.buffers if b.size))
@@ -40,7 +46,9 @@ def test_placements_of_blocks_are_valid_and_live_sums_keep_their_limit(
     buffers = BufferArrays.of(kept)
     live = int(buffers.section_bytes.max())
     most = live * (1 + share)
-    whole = glued_by_succession(buffers, SuccessionRule(most, difference, 0.5), np.random.default_rng(seed))
+    difference, gaps = kind
+    rule = SuccessionRule(most, difference, 0.5, gaps)
+    whole = glued_by_succession(buffers, rule, np.random.default_rng(seed))
     if whole is None:
         return
     assert live <= int(whole.buffers.section_bytes.max()) <= most
@@ -89,6 +97,51 @@ def test_of_more_that_begin_than_end_only_nearly_equal_ones_without_another_choi
         (0, 9, 60), (1, 4, 30), (4, 7, 8), (4, 8, 21)
     ]  # fmt: skip
     assert lives(make((0, 4, 60), (1, 4, 61), (4, 9, 60), (4, 8, 21), (4, 7, 8)), 0.1) is None
+
+
+def blocks_with_gaps(instance: Instance) -> list[tuple[int, int, int]]:
+    whole = glue(instance, SuccessionRule(gaps=True))
+    assert whole is not None
+    columns = (whole.buffers.lower, whole.buffers.upper, whole.buffers.size)
+    return sorted(zip(*(column.tolist() for column in columns), strict=True))
+
+
+@pytest.mark.parametrize(
+    ("given_ones", "blocks"),
+    [
+        (
+            ((0, 4, 60), (0, 9, 20)),
+            [(0, 9, 80)],
+        ),  # the first one's successor is missing, the second one lay beside both
+        (((4, 9, 60), (0, 9, 20)), [(0, 9, 80)]),
+        (((0, 4, 60), (6, 9, 60)), [(0, 9, 60)]),  # what lay between them is missing
+        (((0, 4, 60), (0, 9, 20), (4, 7, 50)), [(0, 7, 60), (0, 9, 20)]),  # the first one's successor is there
+    ],
+)
+def test_mates_that_are_missing_are_made_up_for(
+    given_ones: tuple[tuple[int, int, int], ...], blocks: list[tuple[int, int, int]]
+) -> None:
+    """The last pair ends with a block that lacks a mate in its turn, and is put on the other one then."""
+    apart = (20, 21, 1), (22, 23, 2)  # so that there is something that nothing is glued to
+    made = blocks_with_gaps(make(*given_ones, *apart))
+    assert [block for block in made if block[0] < 20] in (blocks, [(0, 9, 80)])
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_a_thinned_tiling_leaves_fewer_blocks_where_mates_may_be_missing(seed: int) -> None:
+    instance = thinned(300, seed)
+    live = int(BufferArrays.of(instance).section_bytes.max())
+    plain, gaps = (glue(instance, SuccessionRule(most_bytes=live, gaps=gaps)) for gaps in (False, True))
+    assert plain is not None
+    assert gaps is not None
+    assert len(gaps.buffers) < 0.7 * len(plain.buffers)
+    assert int(gaps.buffers.section_bytes.max()) == live
+
+
+def test_gaps_are_some_of_all_points() -> None:
+    assert has_gaps(BufferArrays.of(thinned(300, 1)))
+    assert not has_gaps(BufferArrays.of(shrunk(300, 8)))
+    assert not has_gaps(BufferArrays.of(make(*((at, at + 3, 1) for at in range(0, 40, 4)))))
 
 
 def test_alignments_that_do_not_divide_each_other_are_not_glued() -> None:

@@ -90,14 +90,14 @@ def _description(space: MemorySpace | OrderedSpace | PricedSpace, best: Trial | 
     sentences = [
         f"Time across, addresses up, a rectangle for each of {counted(len(space.instance.buffers), 'buffer')}."
     ]
-    certificate = space.certificate
+    largest = space.largest_sum
     if isinstance(space, OrderedSpace):
         sentences.append(f"{space.sentence()[:1].upper()}{space.sentence()[1:]}.")
-    elif len(banks_of(space)) == 1 and certificate.buffers:
-        live = counted(len(certificate.buffers), "live buffer")
-        takes = "takes" if len(certificate.buffers) == 1 else "together take"
+    elif len(banks_of(space)) == 1 and largest.buffers:
+        live = counted(len(largest.buffers), "live buffer")
+        takes = "takes" if len(largest.buffers) == 1 else "together take"
         sentences.append(
-            f"At program point {certificate.point}, {live} {takes} {certificate.peak_bytes} bytes: no placement has a "
+            f"At program point {largest.point}, {live} {takes} {largest.peak_bytes} bytes: no placement has a "
             "lower peak."
         )
     ranking = Ranking.of(space)
