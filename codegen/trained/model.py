@@ -82,7 +82,8 @@ class TrainedGraph:
     `outputs` are the values that the file returns, in its order. `classes`: what labels stand for, where the file says it.
     `input_grid` and `output_grid`: of files whose integers are kept. `rounded`: whether constants are integers' real numbers, so that a
     bias that a file has several times, with other scales, is not quite the same. `kept`: the states of a file that is one step of a
-    stream, whose input is one frame."""
+    stream, whose input is one frame. `feature_ends`: between which real numbers the
+    integers of a quantised file's features are, where they are not what a QuantizeLinear says."""
 
     path: str
     nodes: tuple[TrainedNode, ...]
@@ -95,3 +96,4 @@ class TrainedGraph:
     output_grid: QuantisationGrid | None = None
     rounded: bool = False
     kept: tuple[KeptState, ...] = ()
+    feature_ends: tuple[float, float] | None = None

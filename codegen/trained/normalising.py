@@ -64,9 +64,7 @@ def quantize(builder: Builder, node: TrainedNode) -> None:
     low, high = node.attributes.get(ENDS, (-math.inf, math.inf))
     if name not in builder.tensors or _is_features(builder, name):
         low, high = -math.inf, math.inf
-    elif _is_positive(builder, name):
-        low = low if low > 0 else -math.inf
-    elif bool((zero.astype(np.int64) == least).all()):
+    elif bool((zero.astype(np.int64) == least).all()) and not _is_positive(builder, name):
         low = 0.0
     if (low, high) == (-math.inf, math.inf):
         identity(builder, node)
@@ -80,6 +78,8 @@ def check_quantised_range(model: TrainedGraph, features: RealArray, path: Path) 
 
     features: [samples, features].
     """
+    if model.feature_ends is not None:
+        _check_within(model.feature_ends, "the integers of the file's input clip", features, path)
     for node in model.nodes:
         if node.kind != "QuantizeLinear" or node.inputs[0] != model.input_name or len(node.inputs) < 2:
             continue
@@ -92,11 +92,16 @@ def check_quantised_range(model: TrainedGraph, features: RealArray, path: Path) 
             continue
         limits = np.iinfo(zero.dtype)
         low, high = ((float(end) - float(zero[0])) * float(step.reshape(-1)[0]) for end in (limits.min, limits.max))
-        room = BEYOND * (high - low)
-        strange = features[(features < low - room) | (features > high + room)]
-        if strange.size:
-            expected = f"from {low:g} to {high:g}, to which the file's first QuantizeLinear clips them"
-            raise InputError(str(path), subject="features", expected=expected, found=f"{strange[0]:g}")
+        _check_within((low, high), "the file's first QuantizeLinear clips", features, path)
+
+
+def _check_within(ends: tuple[float, float], clips: str, features: RealArray, path: Path) -> None:
+    low, high = ends
+    room = BEYOND * (high - low)
+    strange = features[(features < low - room) | (features > high + room)]
+    if strange.size:
+        expected = f"from {low:g} to {high:g}, to which {clips} them"
+        raise InputError(str(path), subject="features", expected=expected, found=f"{strange[0]:g}")
 
 
 def _is_features(builder: Builder, name: str) -> bool:

@@ -5,11 +5,18 @@ ValueError "expected X, found Y" for tensors of other numbers.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
+
 import numpy as np
 
 from kilotune.codegen.quantisation_grid import LEAST, MOST, QuantisationGrid
 from kilotune.codegen.tflite.model_file import TfliteModel, TfliteOperator
 from kilotune.codegen.trained.tflite_translation import Translation
+
+INTEGER_LIMITS: Mapping[str, tuple[int, int]] = MappingProxyType(
+    {"INT8": (LEAST, MOST), "UINT8": (0, 255), "INT16": (-(1 << 15), (1 << 15) - 1)}
+)
 
 UNSIGNED_SHIFT = 128
 """What a zero point without a sign is above the one with it."""
@@ -61,6 +68,21 @@ def grids_of_ends(model: TfliteModel) -> tuple[QuantisationGrid | None, Quantisa
         if operator.kind in ("DEQUANTIZE", "QUANTIZE") and model.outputs[0] in operator.writes and not signed[1]:
             before = operator.reads[0]
     return _grid_if_any(translation, after), _grid_if_any(translation, before)
+
+
+def ends_of_features(model: TfliteModel) -> tuple[float, float] | None:
+    """Between which real numbers the integers are that the file has, or makes first, of the features; None where it has floats."""
+    number = model.inputs[0]
+    for operator in model.operators:
+        if operator.kind == "QUANTIZE" and number in operator.reads and model.tensors[number].element_type == "FLOAT32":
+            number = operator.writes[0]
+            break
+    tensor = model.tensors[number]
+    quantised, limits = tensor.quantisation, INTEGER_LIMITS.get(tensor.element_type)
+    if quantised is None or limits is None or quantised.scales.size != 1 or quantised.zero_points.size != 1:
+        return None
+    scale, zero = float(quantised.scales.reshape(-1)[0]), float(quantised.zero_points.reshape(-1)[0])
+    return (limits[0] - zero) * scale, (limits[1] - zero) * scale
 
 
 def _grid_if_any(translation: Translation, number: int) -> QuantisationGrid | None:

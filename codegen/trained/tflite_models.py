@@ -15,7 +15,7 @@ from kilotune.codegen.onnx.obstacles import error_at
 from kilotune.codegen.tflite.model_file import TfliteOperator, TfliteTensor, read_model, read_subgraphs
 from kilotune.codegen.trained.model import KeptState, TrainedGraph, TrainedNode, check_features
 from kilotune.codegen.trained.tflite_arithmetic import ARITHMETIC
-from kilotune.codegen.trained.tflite_grids import grids_of_ends
+from kilotune.codegen.trained.tflite_grids import ends_of_features, grids_of_ends
 from kilotune.codegen.trained.tflite_loops import while_loop
 from kilotune.codegen.trained.tflite_quantised import QUANTISED
 from kilotune.codegen.trained.tflite_rearranging import REARRANGING
@@ -63,6 +63,7 @@ def read_tflite(path: Path, *, keep_quantisation: bool = False, rounding: bool =
         (),
         *(grids_of_ends(model) if keep_quantisation else (None, None)),
         kept=_kept_states(translation),
+        feature_ends=None if keep_quantisation else ends_of_features(model),
         rounded=any(tensor.data is not None and tensor.quantisation is not None for tensor in model.tensors),
     )
 

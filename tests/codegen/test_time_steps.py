@@ -260,3 +260,20 @@ def test_a_slice_of_channels_is_no_axis_of_time(tmp_path: Path) -> None:
     np.testing.assert_allclose(
         found, run_float(whole.program, whole.parameters, samples).outputs, rtol=1e-12, atol=1e-12
     )
+
+
+def test_channels_in_reverse_walk_as_they_are(tmp_path: Path) -> None:
+    weights = {"p": np.array([2, 1, 0]), "w": np.arange(18, dtype=np.float32).reshape(2, 3, 3)}
+    nodes = [
+        ("Gather", ["x", "p"], ["g"], {"axis": 1}),
+        ("Tanh", ["g"], ["t"], {}),
+        ("Conv", ["t", "w"], ["y"], {"pads": [1, 1]}),
+    ]
+    whole = converted(Case("net", (1, 3, 10), nodes, weights).write(tmp_path))
+    made = over_frames(whole.program)
+    assert made.order[:3] == (0, 10, 20)
+    samples = np.random.default_rng(1).normal(0, 1, (3, 30))
+    found = run_float(made.program, whole.parameters, samples[:, list(made.order)]).outputs
+    np.testing.assert_allclose(
+        found, run_float(whole.program, whole.parameters, samples).outputs, rtol=1e-12, atol=1e-12
+    )

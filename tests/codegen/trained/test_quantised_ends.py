@@ -9,6 +9,7 @@ import pytest
 
 from kilotune.codegen import ir
 from kilotune.codegen.bundle import Bundle
+from kilotune.codegen.diagnostics import InputError
 from kilotune.codegen.float_evaluator import run_float
 from kilotune.codegen.trained.endings import Returns
 from kilotune.codegen.trained.importing import import_bundle
@@ -78,3 +79,33 @@ def test_values_of_tensorflow_lite_end_where_their_integers_do(scale: float, bou
     rounding = scale / 2 * 0.02 * np.abs(data[1]).sum(axis=1).max() + 4.0
     assert np.abs(found - expected).max() <= rounding + 0.1
     assert len([o for o in ir.operations(bundle.program.body) if isinstance(o, ir.Relu | ir.Pointwise)]) == 2 * bounds
+
+
+def test_features_beyond_the_integers_of_a_file_are_refused(tmp_path: Path) -> None:
+    """The file would clip them, as a Relu before its first rounding."""
+    network = QuantisedNetwork()
+    first = network.tensor(QuantisedTensor((1, 6), scales=(0.05,), zeros=(-128,)))
+    weights = network.tensor(QuantisedTensor((3, 6), data=np.ones((3, 6)), scales=(0.02,)))
+    network.operator(
+        "FULLY_CONNECTED", (first, weights, -1), QuantisedTensor((1, 3), scales=(1.0,)), "FullyConnectedOptions"
+    )
+    np.savez(tmp_path / "d.npz", X=FEATURES)
+    with pytest.raises(
+        InputError, match=r"features: expected from 0 to 12.75, to which the integers of the file's input clip them"
+    ):
+        import_bundle(network.write(tmp_path / "made.tflite"), tmp_path / "d.npz")
+
+
+def test_the_upper_end_holds_behind_a_relu(tmp_path: Path) -> None:
+    """Which makes the lower one idle, not the upper one."""
+    step, zero = np.float32(1 / 255), np.uint8(0)
+    nodes = [
+        ("MatMul", ["x", "w"], ["h"], {}), ("Relu", ["h"], ["r"], {}), ("QuantizeLinear", ["r", "step", "zero"], ["q"], {}),
+        ("DequantizeLinear", ["q", "step", "zero"], ["d"], {}), ("MatMul", ["d", "v"], ["y"], {}),
+    ]  # fmt: skip
+    path = Case("ends", (1, 6), nodes, {**WEIGHTS, "step": step, "zero": zero}).write(tmp_path)
+    np.savez(tmp_path / "d.npz", X=FEATURES)
+    bundle = import_bundle(path, tmp_path / "d.npz", returns=Returns.VALUE)
+    found = run_float(bundle.program, bundle.parameters, FEATURES).outputs
+    expected = reference(path, FEATURES).reshape(len(FEATURES), -1)
+    assert np.abs(found - expected).max() <= np.abs(WEIGHTS["v"]).sum(axis=0).max() / 255
