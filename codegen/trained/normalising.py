@@ -24,6 +24,9 @@ RELU6 = 6.0
 BEYOND = 0.05
 """How far features may be outside of the range that a file was quantised for, as a part of it: calibration leaves out some."""
 
+MOST_BEYOND = 0.01
+"""How many features may be further outside, as a part of all: outliers that calibration has not seen, and not another unit."""
+
 ENDS = "ends"
 """The attribute of a QuantizeLinear with the two numbers that it bounds values to; infinite ones are none. No file has it."""
 
@@ -74,7 +77,7 @@ def quantize(builder: Builder, node: TrainedNode) -> None:
 
 
 def check_quantised_range(model: TrainedGraph, features: RealArray, path: Path) -> None:
-    """InputError where features are far beyond the integers that a file makes of them first: the file clips them, a program would not.
+    """InputError where many features are far beyond the integers that a file makes of them first: the file clips them, a program would not.
 
     features: [samples, features].
     """
@@ -99,7 +102,7 @@ def _check_within(ends: tuple[float, float], clips: str, features: RealArray, pa
     low, high = ends
     room = BEYOND * (high - low)
     strange = features[(features < low - room) | (features > high + room)]
-    if strange.size:
+    if strange.size > MOST_BEYOND * features.size:
         expected = f"from {low:g} to {high:g}, to which {clips} them"
         raise InputError(str(path), subject="features", expected=expected, found=f"{strange[0]:g}")
 
