@@ -41,12 +41,15 @@ def takes_windows(context: Context, operation: ir.Conv2D, total: FinishedSum) ->
 
 
 def rows_of_matrices(storage: VariableStorage, operation: ir.MatMul) -> int | None:
-    """The number of the operand whose rows lie one after the other; None where neither does, or has one row only."""
+    """The number of the operand whose rows lie one after the other; None where neither does, or has one row only.
+
+    Results are written row by row, as `in_place` takes it: all rows of the first operand at once are columns, of which there may be one.
+    """
     (a0, _), (_, b1) = (storage.strides(view) for view in (operation.a, operation.b))
     height, width, length = operation.a.shape[0], operation.b.shape[1], operation.taps
-    found = [(count, number) for number, (count, step) in enumerate(((height, a0), (width, b1))) if step == length]
-    count, number = max(found, default=(0, 0))
-    return number if count > 1 else None
+    if b1 == length and width > 1:
+        return 1
+    return 0 if a0 == length and height > 1 and width == 1 else None
 
 
 def emit_matmul_by_rows(context: Context, operation: ir.MatMul, total: FinishedSum, row: OperationRow) -> None:

@@ -313,10 +313,10 @@ def _pad(made: Completed, pending: Pending) -> None:
         level = level.grid.reals(level.integers)
     number = node.number("value", 0.0) if level is None else float(np.asarray(level).reshape(-1)[0])
     part = held.name
-    if held.grid != made.grid:
-        entries = rescaling_entries(held.grid, made.grid)
-        part = made.add(node, LOOKUP, part, write=f"{made.output}/part", entries=entries)
-    border = float(made.grid.apply(np.asarray(number)))
+    if held.grid != made.grid or made.limits != (LEAST, MOST):
+        entries = np.clip(np.array(rescaling_entries(held.grid, made.grid)), *made.limits)
+        part = made.add(node, LOOKUP, part, write=f"{made.output}/part", entries=_entries(entries))
+    border = float(np.clip(made.grid.apply(np.asarray(number)), *made.limits))
     if len(node.inputs) > 1:
         names = [part, node.inputs[1], made.constant("border", np.asarray(border)), *node.inputs[3:]]
         made.add(node, "Pad", *names, mode=node.text("mode", "constant"))

@@ -224,7 +224,8 @@ def _compute(translation: _Translation, node: TrainedNode) -> None:
     ends = _ends(translation, node)
     before = translation.pending.get(node.inputs[0])
     if before is not None and ends is not None:  # of each element, wherever it has been moved
-        narrowed = max(before.ends[0], ends[0]), min(before.ends[1], ends[1])
+        low, high = (min(max(end, ends[0]), ends[1]) for end in before.ends)  # those of the first, held by the second
+        narrowed = low, high
         translation.pending[node.output] = replace(before, ends=narrowed)
         return
     if node.kind not in COMPLETED:

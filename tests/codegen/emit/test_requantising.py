@@ -33,7 +33,7 @@ from kilotune.evaluators.fixed_point.reference import run_reference
 from kilotune.evaluators.on_device import measure_checked, missing_tools
 from tests.codegen.emit.compiled import COMPILERS, compile_sources, needs_compiler
 from tests.codegen.emit.tied_products import tied_cases
-from tests.codegen.trained.qdq_networks import kept_program, random_qdq_network
+from tests.codegen.trained.qdq_networks import QdqNetwork, kept_program, random_qdq_network
 from tests.codegen.trained.quantised_files import QuantisedNetwork, QuantisedTensor, RandomNetworks
 
 pytestmark = pytest.mark.slow
@@ -86,6 +86,24 @@ def test_every_shape_of_code_computes_the_definition(flags: Sequence[str], seed:
         for number, (made, samples, shape) in enumerate(programs):
             wanted = expected(made, samples)
             np.testing.assert_array_equal(compiled.run_integers(number, samples), wanted, err_msg=shape)
+
+
+@needs_compiler
+@pytest.mark.parametrize(("inner", "outer"), [(4, 6), (6, 4), (5, 5)])
+def test_products_of_many_rows_may_lie_over_their_operands(inner: int, outer: int, tmp_path: Path) -> None:
+    """A dense layer at each of many places: whatever the shape of code, a row is written when it has been read."""
+    random = np.random.default_rng(4)
+    net = QdqNetwork(random, np.int8, (1, 20, 6), [1, 20, 6])
+    net.close("x", 0.05)
+    for shape in ((6, inner), (inner, outer), (outer, 3)):
+        weights, scales = net.weights(shape, 1, each=False)
+        net.close(net.node("MatMul", net.last, weights), float(net.scale) * float(scales) * 150)
+    made = kept_program(net, tmp_path)
+    assert made is not None
+    samples = random.integers(-128, 128, (5, 120))
+    compiled = compile_sources([emitted(made, shape, number) for number, shape in enumerate(SHAPES)], tmp_path)
+    for number, shape in enumerate(SHAPES):
+        np.testing.assert_array_equal(compiled.run_integers(number, samples), expected(made, samples), err_msg=shape)
 
 
 @given(seed=st.integers(0, 1 << 32))
