@@ -9,7 +9,7 @@ import numpy as np
 from amaranth.sim import Simulator
 
 from kilotune.codegen.arrays import FloatArray, IntArray
-from kilotune.codegen.fixed.arithmetic import quantise
+from kilotune.codegen.fixed.arithmetic import quantise_features
 from kilotune.codegen.rtl.hardware.machine import Machine
 from kilotune.codegen.rtl.plan import HardwarePlan
 
@@ -20,7 +20,7 @@ def features_of(plan: HardwarePlan, features: FloatArray) -> IntArray:
     if read is None:
         return np.zeros((len(features), 1), dtype=np.int64)
     column = [v.name for v in plan.batch.program.variables].index(read.name)
-    return quantise(features, int(plan.batch.bits[0, column]), int(plan.batch.scales[0, column]))
+    return quantise_features(features, int(plan.batch.bits[0, column]), int(plan.batch.scales[0, column]))
 
 
 def simulate(plan: HardwarePlan, features: FloatArray, gaps: Sequence[int] = (0,)) -> tuple[IntArray, list[int]]:
