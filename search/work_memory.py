@@ -30,5 +30,5 @@ class NoMemory:
 class RemembersWork(Protocol):
     """Ability: what its strategies work out on their way to candidates, the space asks a memory for."""
 
-    memory: WorkMemory
+    work_memory: WorkMemory
     """Set before a search begins; `NoMemory` at first."""

@@ -194,7 +194,7 @@ class Workplace:
             return executor
         cache = EvaluationCache()
         if isinstance(space, RemembersWork):
-            space.memory = KeptWork(cache, space)
+            space.work_memory = KeptWork(cache, space)
         return CachingExecutor(executor, space, cache)
 
     def _workers(self, space: Space) -> Executor:

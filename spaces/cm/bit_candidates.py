@@ -58,7 +58,7 @@ class BitCandidates:
 
     def __init__(self, networks: BitNetworks, hardware: Hardware, question: BitQuestion) -> None:
         self.networks, self.hardware, self.question = networks, hardware, question
-        self.memory: WorkMemory = NoMemory()
+        self.work_memory: WorkMemory = NoMemory()
         self.bit_decisions = _decisions(networks, hardware)
         if not self.bit_decisions:
             raise ValueError(
@@ -103,7 +103,7 @@ class BitCandidates:
             found = CmSpace.of(graph, self.hardware, self.question.strict, self.mapping_objective)
             while len(self._spaces) >= SPACES_KEPT:
                 del self._spaces[next(iter(self._spaces))]
-        found.memory = self.memory
+        found.work_memory = self.work_memory
         self._spaces[key] = found
         return found
 
@@ -190,10 +190,10 @@ class BitCandidates:
     def recalled(self, subject: str, assignment: Assignment, work: Callable[[], dict[str, float]]) -> dict[str, float]:
         """What work says of the bits of a candidate, from the memory where it knows them."""
         bits = [assignment[decision.name] for decision in self.bit_decisions]
-        return dict(self.memory.recalled([subject, self.fingerprint, bits], work))
+        return dict(self.work_memory.recalled([subject, self.fingerprint, bits], work))
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_spaces": {}, "memory": NoMemory()}
+        return {**self.__dict__, "_spaces": {}, "work_memory": NoMemory()}
 
 
 def _decisions(networks: BitNetworks, hardware: Hardware) -> tuple[Decision, ...]:

@@ -59,7 +59,7 @@ class CmCandidates:
         if objective == "energy" and hardware.energy is None:
             raise ValueError(f"--objective energy: {hardware.name} has no table of energies.")
         self.network, self.hardware, self.strict, self.objective = network, hardware, strict, objective
-        self.memory: WorkMemory = NoMemory()
+        self.work_memory: WorkMemory = NoMemory()
         self.cores = Cores.of(hardware)
         plain = network.lower({})
         self.shapes = network.shapes(plain.pipeline)
@@ -297,7 +297,7 @@ class CmCandidates:
         return answers
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_lowered": {}, "memory": NoMemory()}  # workers lower again what they need
+        return {**self.__dict__, "_lowered": {}, "work_memory": NoMemory()}  # workers lower again what they need
 
     def _check_sram(self, once: LoweredPipeline) -> None:
         """ValueError when a stage's least buffers exceed a core's SRAM, and cutting its layer up does not help."""

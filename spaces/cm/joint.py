@@ -165,7 +165,7 @@ def _by_neighbours(search: _Joint, best: Design) -> Generator[Assignment | None,
 class _Joint:
     def __init__(self, space: CmCandidates, seed: int) -> None:
         self.space, self.seed = space, seed
-        self._worked_out = WorkedOut(space.memory, space.fingerprint, seed)
+        self._worked_out = WorkedOut(space.work_memory, space.fingerprint, seed)
         self.rng = np.random.default_rng(seed)
         self._runs = 0
         self._annealed = math.inf

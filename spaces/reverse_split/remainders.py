@@ -11,7 +11,6 @@ import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cache
 from types import MappingProxyType
 
 from kilotune.codegen.scamp.kernel import signed_digits
@@ -22,7 +21,7 @@ MOST_KERNELS = 5
 """Six registers hold no more results and what they are computed in."""
 
 SCALES = ((1, 1), (2, 1), (1, 2))
-"""Of the kernel and of the result that it takes: 1 and 2 mean that the kernel is what is left and twice that result."""
+"""Factors of the kernel and of the result that it takes: 1 and 2 mean that the kernel is what is left and twice that result."""
 
 
 POWER_PRICE = 2
@@ -99,12 +98,6 @@ def _price(priced: tuple[float, Remainder]) -> float:
 
 def _priced(one: Remainder, target: str) -> tuple[float, Remainder]:
     """About how many instructions it takes: signed digits, the powers of two among them, and those that put the kernel together."""
-    digits = sum(len(_powers(weight)) for _, weight in one.left)
-    powers = {power for _, weight in one.left for power in _powers(weight)}
-    price = digits - SHARE_OF_A_MOVE[target] * len(one.left.terms) + POWER_PRICE * len(powers)
+    powers = [power for _, weight in one.left for power, _ in signed_digits(Fraction(weight), 0)]
+    price = len(powers) - SHARE_OF_A_MOVE[target] * len(one.left.terms) + POWER_PRICE * len(set(powers))
     return price + (0 if one.base is None else TAKING_PRICE + max(one.times, one.taken)), one
-
-
-@cache
-def _powers(weight: int) -> tuple[int, ...]:
-    return tuple(power for power, _ in signed_digits(Fraction(weight), 0))

@@ -45,7 +45,7 @@ def test_a_repeated_search_works_nothing_out_again_and_goes_on(
 
     def remembering() -> CmSpace | BitsSpace:
         space = made()
-        space.memory = KeptWork(EvaluationCache(file), space)
+        space.work_memory = KeptWork(EvaluationCache(file), space)
         return space
 
     killed = remembering().anneal(3)
@@ -68,9 +68,9 @@ def test_a_study_remembers_unless_it_is_told_not_to(tmp_path: Path, monkeypatch:
     monkeypatch.setenv("KILOTUNE_CACHE", str(tmp_path))
     space = plain_space()
     Workplace(cached=False).executor(space).close()
-    assert not isinstance(space.memory, KeptWork)
+    assert not isinstance(space.work_memory, KeptWork)
     Workplace().executor(space).close()
-    assert isinstance(space.memory, KeptWork)
+    assert isinstance(space.work_memory, KeptWork)
 
 
 def _refused(*_: object, **__: object) -> object:
