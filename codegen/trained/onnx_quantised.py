@@ -14,6 +14,7 @@ import numpy as np
 
 from kilotune.codegen.arrays import Array
 from kilotune.codegen.quantisation_grid import LEAST, MOST, QuantisationGrid
+from kilotune.codegen.trained.endings import PROBABILITIES
 from kilotune.codegen.trained.model import TrainedGraph, TrainedNode
 from kilotune.codegen.trained.onnx_completion import COMPLETED, Held, Pending, completed, rescaling_entries
 from kilotune.codegen.trained.onnx_grids import (
@@ -30,8 +31,6 @@ MOVING = frozenset(
     ("Reshape", "Flatten", "Squeeze", "Unsqueeze", "Transpose", "Slice", "Split", "Gather", "Identity", "Dropout")
 )
 """Operators whose results have the integers of their operand."""
-
-PROBABILITIES = frozenset(("Softmax", "LogSoftmax"))
 
 LABELLING = frozenset(("Cast", "Reshape", "Squeeze", "Unsqueeze", "Flatten", "Identity"))
 """What may follow a class."""

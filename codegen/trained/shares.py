@@ -9,13 +9,12 @@ import numpy as np
 from kilotune.codegen import ir
 from kilotune.codegen.ir import View
 from kilotune.codegen.language.views import permuted, reshaped
-from kilotune.codegen.onnx.graph import Window
 from kilotune.codegen.trained.builder import Builder, inverse
 from kilotune.codegen.trained.elementwise import apply, combine, maker, scale
 from kilotune.codegen.trained.endings import WHOLE_ROWS_BEFORE
 from kilotune.codegen.trained.model import TrainedNode
 from kilotune.codegen.trained.rearranging import axis_of
-from kilotune.codegen.trained.windows import largest_of_windows
+from kilotune.codegen.trained.windows import largest_of_rows, rows_of
 
 
 def softmax(builder: Builder, node: TrainedNode) -> None:
@@ -38,30 +37,14 @@ def softmax(builder: Builder, node: TrainedNode) -> None:
         order = (*(k for k in range(len(view.shape)) if k != axis), axis)
         count = view.shape[axis] if view.shape else 1
     turned = permuted(view, order)
-    shares = _of_rows(builder, _rows(builder, turned, count), node.output)
+    shares = _of_rows(builder, rows_of(builder, turned, count), node.output)
     shaped = reshaped(shares, turned.shape)
     assert shaped is not None  # a variable of its own, in row-major order
     builder.bind(node.output, permuted(shaped, inverse(order)))
 
 
-def _rows(builder: Builder, view: View, count: int) -> View:
-    """The elements as rows (rows, count), copied where strides cannot say that."""
-    rows = reshaped(view, (view.size // count, count))
-    if rows is not None:
-        return rows
-    copied = builder.temporary((view.size // count, count))
-    written = View(copied.variable, view.shape, ir.row_major_strides(view.shape))
-    builder.emit(ir.Copy(written, builder.location, view))
-    return copied
-
-
 def _of_rows(builder: Builder, rows: View, name: str) -> View:
-    count = rows.shape[1]
-    image = reshaped(rows, (1, *rows.shape, 1))
-    assert image is not None  # axes of extent 1 are added to any view
-    largest = reshaped(
-        largest_of_windows(builder, image, Window(kernel=(1, count), stride=(1, count)), name), (rows.shape[0], 1)
-    )
+    largest = reshaped(largest_of_rows(builder, rows, name), (rows.shape[0], 1))
     assert largest is not None
     below = combine(builder, ir.Subtract, rows, largest, ("", name))
     halves = scale(builder, below, np.asarray(0.5), "half", name)

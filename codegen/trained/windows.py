@@ -104,7 +104,7 @@ def reduction(builder: Builder, node: TrainedNode) -> None:
         return
     axes = tuple(sorted({axis_of(axis, rank) for axis in named} or range(rank)))
     if node.kind == "ReduceMax":
-        result = _largest_of_rows(builder, _rows_over(builder, view, axes), node.output)
+        result = largest_of_rows(builder, _rows_over(builder, view, axes), node.output)
     else:
         result = _means(builder, view, axes, node.output, mean=node.kind == "ReduceMean")
     keep = node.integer("keepdims", 1)
@@ -115,23 +115,26 @@ def reduction(builder: Builder, node: TrainedNode) -> None:
 
 
 def _rows_over(builder: Builder, view: View, axes: tuple[int, ...]) -> View:
-    """(elements of the other axes, elements of `axes`), copied where strides cannot say that."""
+    """(elements of the other axes, elements of `axes`)."""
     kept = tuple(axis for axis in range(len(view.shape)) if axis not in axes)
-    count = math.prod(view.shape[axis] for axis in axes)
-    turned = permuted(view, (*kept, *axes))
-    matrix = reshaped(turned, (view.size // count, count))
-    if matrix is not None:
-        return matrix
+    return rows_of(builder, permuted(view, (*kept, *axes)), math.prod(view.shape[axis] for axis in axes))
+
+
+def rows_of(builder: Builder, view: View, count: int) -> View:
+    """The elements as rows (rows, count), copied where strides cannot say that."""
+    rows = reshaped(view, (view.size // count, count))
+    if rows is not None:
+        return rows
     copied = builder.temporary((view.size // count, count))
-    written = View(copied.variable, turned.shape, ir.row_major_strides(turned.shape))
-    builder.emit(ir.Copy(written, builder.location, turned))
+    written = View(copied.variable, view.shape, ir.row_major_strides(view.shape))
+    builder.emit(ir.Copy(written, builder.location, view))
     return copied
 
 
-def _largest_of_rows(builder: Builder, matrix: View, name: str) -> View:
+def largest_of_rows(builder: Builder, rows: View, name: str) -> View:
     """The largest element of each row, as one axis."""
-    left, count = matrix.shape
-    image = reshaped(matrix, (1, left, count, 1))
+    left, count = rows.shape
+    image = reshaped(rows, (1, left, count, 1))
     assert image is not None  # axes of extent 1 are added to any view
     result = reshaped(largest_of_windows(builder, image, Window(kernel=(1, count), stride=(1, count)), name), (left,))
     assert result is not None

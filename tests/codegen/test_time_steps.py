@@ -244,6 +244,17 @@ def test_branches_that_are_put_beside_one_another_walk_together(seed: int) -> No
     assert most <= max(6 * total, 2 * length)
 
 
+def assert_moments_of_three_channels(path: Path) -> None:
+    """Of a model of ten moments: frame by frame it computes what it does at once."""
+    whole = converted(path)
+    made = over_frames(whole.program)
+    assert made.order[:3] == (0, 10, 20)
+    samples = np.random.default_rng(1).normal(0, 1, (3, 30))
+    found = run_float(made.program, whole.parameters, samples[:, list(made.order)]).outputs
+    expected = run_float(whole.program, whole.parameters, samples).outputs
+    np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-12)
+
+
 def test_a_slice_of_channels_is_no_axis_of_time(tmp_path: Path) -> None:
     """Two channels of three lie as far apart as moments might, but the input has three."""
     weights = {"a": np.array([0]), "b": np.array([2]), "x1": np.array([1]), "w": np.ones((2, 2, 3), np.float32)}
@@ -252,14 +263,7 @@ def test_a_slice_of_channels_is_no_axis_of_time(tmp_path: Path) -> None:
         ("Relu", ["s"], ["r"], {}),
         ("Conv", ["r", "w"], ["y"], {"pads": [1, 1]}),
     ]
-    whole = converted(Case("net", (1, 3, 10), nodes, weights).write(tmp_path))
-    made = over_frames(whole.program)
-    assert made.order[:3] == (0, 10, 20)
-    samples = np.random.default_rng(1).normal(0, 1, (3, 30))
-    found = run_float(made.program, whole.parameters, samples[:, list(made.order)]).outputs
-    np.testing.assert_allclose(
-        found, run_float(whole.program, whole.parameters, samples).outputs, rtol=1e-12, atol=1e-12
-    )
+    assert_moments_of_three_channels(Case("net", (1, 3, 10), nodes, weights).write(tmp_path))
 
 
 def test_channels_in_reverse_walk_as_they_are(tmp_path: Path) -> None:
@@ -269,11 +273,4 @@ def test_channels_in_reverse_walk_as_they_are(tmp_path: Path) -> None:
         ("Tanh", ["g"], ["t"], {}),
         ("Conv", ["t", "w"], ["y"], {"pads": [1, 1]}),
     ]
-    whole = converted(Case("net", (1, 3, 10), nodes, weights).write(tmp_path))
-    made = over_frames(whole.program)
-    assert made.order[:3] == (0, 10, 20)
-    samples = np.random.default_rng(1).normal(0, 1, (3, 30))
-    found = run_float(made.program, whole.parameters, samples[:, list(made.order)]).outputs
-    np.testing.assert_allclose(
-        found, run_float(whole.program, whole.parameters, samples).outputs, rtol=1e-12, atol=1e-12
-    )
+    assert_moments_of_three_channels(Case("net", (1, 3, 10), nodes, weights).write(tmp_path))
