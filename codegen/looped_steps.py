@@ -7,6 +7,7 @@ count from 0 here, whatever their first value is in the program.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -117,6 +118,11 @@ class LoopedSteps:
             most = max(most, held + max((_elements(step.first) for step, _ in _places((part,), {})), default=0))
             held -= sum(self.size(name) for name in last)
         return most
+
+    @cached_property
+    def elements_touched(self) -> int:
+        """Values that all steps of a sample write and read: how long it takes to execute them all, as a number of values."""
+        return sum(_elements(step.first) * math.prod(counts.values()) for step, counts in self.places)
 
     @cached_property
     def elements_in_all(self) -> int:

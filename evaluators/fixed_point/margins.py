@@ -51,7 +51,8 @@ class Contest:
 
     `step`: number of the deciding step among all that are executed, after which scores are read. `variable` holds the scores; `leaders` and
     `rivals` [samples] are elements of it, NOWHERE standing for zero. `margins` [samples]: the float ones, never negative; what
-    is not finite is taken as the largest finite one.
+    is not finite is taken as the largest finite one. `unseen` [inputs]: float margins of inputs that the model was not trained on, where
+    flips are expected by these; None where they are by `margins`.
     """
 
     step: int
@@ -59,6 +60,7 @@ class Contest:
     leaders: Int32Array
     rivals: Int32Array
     margins: FloatArray
+    unseen: FloatArray | None = None
 
     @cached_property
     def scale(self) -> int:
@@ -69,13 +71,7 @@ class Contest:
     @cached_property
     def units(self) -> Int32Array:
         """The float margins [samples] in units of 2**-scale, rounded."""
-        most = (1 << UNIT_BITS) - 1
-        units = np.empty(self.margins.shape, dtype=np.int32)
-        for start in range(0, units.size, BLOCK_SAMPLES):
-            margins = self.margins[start : start + BLOCK_SAMPLES]
-            known = np.where(np.isfinite(margins), margins, np.inf)
-            units[start : start + BLOCK_SAMPLES] = np.minimum(np.rint(np.ldexp(known, self.scale)), most)
-        return units
+        return self._in_units(self.margins)
 
     @cached_property
     def unit_sums(self) -> tuple[int, int]:
@@ -92,8 +88,22 @@ class Contest:
 
     @cached_property
     def ascending(self) -> Int32Array:
-        """`units`, sorted."""
-        return np.sort(self.units)
+        """Margins that flips are expected by, sorted [samples]: `units`, or as many quantiles of the `unseen` ones, in the same unit."""
+        if self.unseen is None or not self.unseen.size:
+            return np.sort(self.units)
+        known = np.sort(self._in_units(self.unseen))
+        middles = (np.arange(self.units.size) + 0.5) * (known.size / max(1, self.units.size)) - 0.5
+        quantiles: Int32Array = np.rint(np.interp(middles, np.arange(known.size), known)).astype(np.int32)
+        return quantiles
+
+    def _in_units(self, margins: FloatArray) -> Int32Array:
+        most = (1 << UNIT_BITS) - 1
+        units = np.empty(margins.shape, dtype=np.int32)
+        for start in range(0, units.size, BLOCK_SAMPLES):
+            block = margins[start : start + BLOCK_SAMPLES]
+            known = np.where(np.isfinite(block), block, np.inf)
+            units[start : start + BLOCK_SAMPLES] = np.minimum(np.rint(np.ldexp(known, self.scale)), most)
+        return units
 
     def sums(self, scores: IntArray, block: slice = EVERY) -> MarginSums:
         """Sums of a candidate's scores [elements of the variable, samples of the block] (or [.., 1], the same for all)."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from types import MappingProxyType
 
@@ -17,6 +17,7 @@ from kilotune.codegen.emit.streaming import COUNTER_BYTES, streamed
 from kilotune.codegen.emit.unpacking_size import UnpackingSize
 from kilotune.codegen.fixed.footprint import Footprint, Refine
 from kilotune.codegen.fixed.table import FixedBatch
+from kilotune.codegen.looped_steps import LoopedSteps
 from kilotune.codegen.profile import Profiler
 from kilotune.evaluators.cost_model import CostModel, Timing
 from kilotune.evaluators.fixed_point.class_scores import ClassScore
@@ -27,8 +28,9 @@ from kilotune.evaluators.fixed_point.fidelity import (
     relative_margin_errors,
 )
 from kilotune.evaluators.fixed_point.first_fit import compiled_first_fit
-from kilotune.evaluators.fixed_point.margins import MarginSums, float_contest
+from kilotune.evaluators.fixed_point.margins import Contest, MarginSums, float_contest
 from kilotune.evaluators.fixed_point.race import LabelRace
+from kilotune.evaluators.fixed_point.similar_inputs import inputs_for_margins
 from kilotune.evaluators.fixed_point.simulator import Backend, Simulator
 from kilotune.search.fingerprint import fingerprint
 from kilotune.search.racing import Hurdle
@@ -39,9 +41,10 @@ DerivedMetric = Callable[[Mapping[str, np.ndarray]], np.ndarray]
 
 NO_METRICS: Mapping[str, DerivedMetric] = MappingProxyType({})
 
-SEMANTICS = 3
+SEMANTICS = 4
 """Version of what fixed-point programs compute and how they are measured; part of every fingerprint. 2: `expected_flips` and
-`expected_error` are measured, by which spaces rank; 3: features beyond the range of the input are its ends, not wrapped around."""
+`expected_error` are measured, by which spaces rank; 3: features beyond the range of the input are its ends, not wrapped around; 4: flips
+are expected by the margins of inputs like the training samples, not by those of these samples themselves."""
 
 
 @dataclass(frozen=True)
@@ -104,6 +107,8 @@ class FixedPointEvaluator:
     variables), and executed `multiplies_W` and `adds_W` by width. With `timing` also `cycles` and
     `latency_ms`, as its cost table predicts them, and those that `derived` computes from them. `in_place` lets results overwrite
     operands that die, `refine` improves placements (`codegen.fixed.footprint`). `profiler` observes the run of the float program.
+    `trained_on`: whether the model was trained on this data, so that its margins there are wider than on new samples: then flips are
+    expected by the margins of inputs that are like the samples (`similar_inputs`).
     """
 
     def __init__(
@@ -117,6 +122,7 @@ class FixedPointEvaluator:
         *,
         margin_errors: bool = False,
         profiler: Profiler | None = None,
+        trained_on: bool = True,
     ) -> None:
         self.task = task
         self._backend = backend
@@ -128,6 +134,8 @@ class FixedPointEvaluator:
         simulator = Simulator(task.program, task.parameters, task.features, backend)
         observe = None if profiler is None else profiler.observe
         float_run, self._contest = float_contest(task.program, task.parameters, task.features, simulator.steps, observe)
+        if trained_on and self._contest is not None:
+            self._contest = _seen_from_outside(self._contest, task, simulator.steps)
         self.float_outputs = float_run.outputs
         self.simulator = simulator.of_contest(self._contest)
         self.footprint = Footprint(task.program, task.parameters, in_place, refine, compiled_first_fit)
@@ -141,8 +149,10 @@ class FixedPointEvaluator:
         self._scaled = np.array([name not in labels for name in names])
 
     def on(self, task: Task) -> FixedPointEvaluator:
-        """An evaluator of this program on other data."""
-        return FixedPointEvaluator(task, self._backend, self.footprint.in_place, self.footprint.refine)
+        """An evaluator of this program on other data, which the model was not trained on."""
+        return FixedPointEvaluator(
+            task, self._backend, self.footprint.in_place, self.footprint.refine, trained_on=False
+        )
 
     def afresh(self) -> FixedPointEvaluator:
         """One that measures the same, and keeps what it makes of candidates' data for itself: it goes when that one goes."""
@@ -291,6 +301,14 @@ class FixedPointEvaluator:
     @property
     def _classifies(self) -> bool:
         return self.task.program.result_kind is ir.ResultKind.CLASS
+
+
+def _seen_from_outside(contest: Contest, task: Task, steps: LoopedSteps) -> Contest:
+    """The contest with the margins of inputs that the model was not trained on."""
+    inputs = inputs_for_margins(task.features, steps.elements_touched)
+    with np.errstate(all="ignore"):  # noise may bring a program where no sample does; such margins count as wide
+        unseen = float_contest(task.program, task.parameters, inputs, steps)[1]
+    return contest if unseen is None else replace(contest, unseen=unseen.margins)
 
 
 def _by_candidate(columns: Mapping[str, np.ndarray]) -> list[Metrics]:

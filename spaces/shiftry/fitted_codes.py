@@ -23,9 +23,9 @@ from kilotune.codegen.arrays import FloatArray, IntArray
 from kilotune.codegen.fixed.encoding import GivenCodes, ParameterEncoding, stored_integers
 from kilotune.codegen.fixed.table import FixedBatch
 from kilotune.evaluators.fixed_point.measuring import FixedPointEvaluator
+from kilotune.evaluators.fixed_point.similar_inputs import similar_inputs
 from kilotune.spaces.shiftry.candidates import ShiftryCandidates
 from kilotune.spaces.shiftry.formats import DEMOTED_BITS
-from kilotune.spaces.shiftry.similar_inputs import similar_inputs
 
 INPUTS_A_SAMPLE = 4
 """Similar inputs that are made for each training sample."""

@@ -123,9 +123,10 @@ class ModelProblem(TunedModel):
         return {"rounding": self._rounding(trial), **equalised}
 
     def lines(self, trial: Trial) -> list[str]:
-        """How the program divides, where that was decided, what errors are counted in, where that is not the real values' unit, and what
-        was equalised, where that was asked for."""
+        """How the program divides, where that was decided, what errors are counted in, where that is not the real values' unit, what
+        was equalised, where that was asked for, and whether new samples may lose more than training samples."""
         lines = [f"Divisions round: {self._rounding(trial)}."] if ROUNDING in trial.assignment else []
+        lines += self._lines_on_new_samples(trial)
         grid = self.bundle.result_grid
         if grid is not None:
             lines.append(f"Errors are counted in steps of the file's results; a step is {grid.step:g}.")
@@ -136,6 +137,19 @@ class ModelProblem(TunedModel):
                 else "Channels equalised: none, as between two layers there is always a function that does not scale along."
             )
         return lines
+
+    def _lines_on_new_samples(self, trial: Trial) -> list[str]:
+        limited = {constraint.metric for constraint in self.space.constraints}
+        samples, flips = len(self.space.task.features), trial.metrics.get("expected_flips", 0.0)
+        permitted = max(1.0, self.options.accuracy_drop / 100.0 * samples)
+        if self.request.space != "shiftry" or self.space.task.score.metric not in limited:
+            return []
+        if "expected_flips" in limited or flips <= permitted:
+            return []
+        return [
+            f"Of {samples} new samples {flips:.3g} may be expected to change class, more than --drop permits of training samples: "
+            f"--flips {permitted:.3g} holds a search to that."
+        ]
 
     def _rounding(self, trial: Trial) -> str:
         return str(trial.assignment.get(ROUNDING, self.options.rounding))

@@ -93,6 +93,27 @@ def test_units_keep_all_digits_that_there_are(largest: float) -> None:
     assert contest.ascending.tolist() == sorted(contest.units.tolist())
 
 
+def test_flips_are_expected_by_quantiles_of_the_unseen_margins() -> None:
+    """As many as there are samples, in the samples' unit; what is wider than every sample's margin is as wide as it can be."""
+    nobody = np.zeros(4, dtype=np.int32)
+    unseen = np.array([0.5, np.nan, 0.0, 9.0, 0.25, 0.125, 0.0625, 1.0])
+    contest = Contest(0, "s", nobody, nobody + 1, np.array([0.75, 0.5, 0.875, 0.999]), unseen)
+    assert contest.scale == 24
+    pairs = [(0.0 + 0.0625) / 2, (0.125 + 0.25) / 2]
+    assert contest.ascending[:2].tolist() == [int(np.ldexp(middle, 24)) for middle in pairs]
+    assert contest.ascending[2] == round((2**23 + (1 << UNIT_BITS) - 1) / 2)
+    assert contest.ascending[3] == (1 << UNIT_BITS) - 1
+    assert contest.unit_sums == dataclasses.replace(contest, unseen=None).unit_sums
+
+
+@pytest.mark.parametrize("inputs", [3, 1024])
+def test_any_number_of_unseen_margins_of_one_distribution_expects_what_the_samples_do(inputs: int) -> None:
+    margins = (np.arange(300) + 0.5) / 300
+    nobody = np.zeros(300, dtype=np.int32)
+    contest = Contest(0, "s", nobody, nobody + 1, margins, (np.arange(inputs) + 0.5) / inputs)
+    assert np.abs(contest.ascending - np.sort(contest.units)).max() <= (1 << UNIT_BITS) / (2 * inputs) + 1
+
+
 def test_no_margins_at_all_have_a_unit() -> None:
     contest = Contest(0, "s", np.zeros(2, dtype=np.int32), np.ones(2, dtype=np.int32), np.zeros(2))
     assert (contest.scale, contest.units.tolist()) == (0, [0, 0])

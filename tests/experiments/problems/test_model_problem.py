@@ -58,6 +58,20 @@ def test_how_programs_divide_is_decided_where_that_is_asked_for() -> None:
         problem_of("seedot", "any")
 
 
+def test_a_result_says_where_new_samples_may_lose_more_than_was_permitted() -> None:
+    def lines(flips: float, options: dict[str, object], space: str = "shiftry") -> list[str]:
+        read = read_options(space, CommandOptions({"accuracy_drop": 0.5, **options}))
+        problem = build_problem(TuneRequest(space, str(resolve_input(MODEL)), "random", options=read))
+        return problem.lines(Trial(0, {}, Measurement({"expected_flips": flips})))
+
+    samples = build_problem(TuneRequest("shiftry", str(resolve_input(MODEL)), "random")).sample_counts()["train"]
+    permitted = samples / 200.0
+    (line,) = lines(permitted + 0.1, {})
+    assert line.startswith(f"Of {samples} new samples ")
+    assert f"--flips {permitted:.3g} " in line
+    assert lines(permitted, {}) == lines(permitted + 0.1, {"permitted_flips": 100.0}) == lines(99.0, {}, "seedot") == []
+
+
 @pytest.mark.parametrize("space", ["seedot", "shiftry"])
 def test_layers_are_equalised_before_anything_is_decided_and_the_model_stays_what_it_is(space: str) -> None:
     def problem_of(model: str, asked: bool | None) -> ModelProblem:

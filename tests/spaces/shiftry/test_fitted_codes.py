@@ -16,6 +16,7 @@ from kilotune.codegen.fixed.table import FixedBatch
 from kilotune.evaluators.executors.cache import EvaluationCache
 from kilotune.evaluators.executors.in_process import InProcessExecutor
 from kilotune.evaluators.fixed_point.measuring import FixedPointEvaluator
+from kilotune.evaluators.fixed_point.similar_inputs import similar_inputs
 from kilotune.evaluators.fixed_point.simulator import Backend, Simulator
 from kilotune.search.budget import Budget
 from kilotune.search.space import Assignment
@@ -24,7 +25,6 @@ from kilotune.spaces.shiftry import fitted_codes
 from kilotune.spaces.shiftry.candidates import ShiftryOptions
 from kilotune.spaces.shiftry.fitted_codes import CodeFitting, CodeMove, Weight, moved, with_encodings
 from kilotune.spaces.shiftry.fitted_space import CODES, FITTED, ROUNDED, FittedSpace
-from kilotune.spaces.shiftry.similar_inputs import similar_inputs
 from kilotune.spaces.shiftry.space import ShiftrySpace
 from tests.codegen.emit.compiled import compile_sources, needs_compiler
 from tests.spaces.small_network import small_network

@@ -21,6 +21,20 @@ LOOKED_AT = 1024
 """Samples among which neighbours are looked for, so that the time is linear in the samples."""
 
 
+MOST_TOUCHED = 200_000_000
+"""Values that the float program may write and read on such inputs when nothing but margins is asked for: about a CPU-second."""
+
+LEAST, USUAL = 64, 1024
+"""Inputs whose margins are looked at where that takes long, and where it does not: as many as there are samples, if these are more."""
+
+
+def inputs_for_margins(features: FloatArray, touched: int) -> FloatArray:
+    """Inputs [inputs, features] like `features` [samples, features] by whose margins flips are expected, of a program that touches
+    so many values an input: fewer where these are many."""
+    affordable = MOST_TOUCHED // max(1, touched)
+    return similar_inputs(features, min(max(USUAL, len(features)), max(LEAST, affordable)))
+
+
 def similar_inputs(features: FloatArray, count: int, seed: int = 0) -> FloatArray:
     """`count` inputs [count, features] like `features` [samples, features]; the same ones for the same seed."""
     rng = np.random.default_rng(seed)
@@ -42,7 +56,8 @@ def _between(features: FloatArray, count: int, rng: np.random.Generator) -> Floa
     squares = (known * known).sum(axis=1)
     distances = squares[:, None] + squares - 2.0 * (known @ known.T)
     np.fill_diagonal(distances, np.inf)
-    nearest = np.argsort(distances, axis=1, kind="stable")[:, :most]
+    nearest = np.argpartition(distances, most - 1, axis=1)[:, :most]
+    nearest = np.take_along_axis(nearest, np.argsort(np.take_along_axis(distances, nearest, 1), 1, kind="stable"), 1)
     others = known[nearest[chosen, rng.integers(most, size=count)]]
     mixed: FloatArray = known[chosen] + rng.random((count, 1)) * (others - known[chosen])
     return mixed
