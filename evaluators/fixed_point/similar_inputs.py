@@ -28,11 +28,11 @@ LEAST, USUAL = 64, 1024
 """Inputs whose margins are looked at where that takes long, and where it does not: as many as there are samples, if these are more."""
 
 
-def inputs_for_margins(features: FloatArray, touched: int) -> FloatArray:
+def inputs_for_margins(features: FloatArray, touched: int, seed: int = 0) -> FloatArray:
     """Inputs [inputs, features] like `features` [samples, features] by whose margins flips are expected, of a program that touches
     so many values an input: fewer where these are many."""
     affordable = MOST_TOUCHED // max(1, touched)
-    return similar_inputs(features, min(max(USUAL, len(features)), max(LEAST, affordable)))
+    return similar_inputs(features, min(max(USUAL, len(features)), max(LEAST, affordable)), seed)
 
 
 def similar_inputs(features: FloatArray, count: int, seed: int = 0) -> FloatArray:

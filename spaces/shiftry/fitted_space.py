@@ -15,6 +15,7 @@ from kilotune.codegen.fixed.table import FixedBatch
 from kilotune.codegen.placement import PlacedVariables
 from kilotune.codegen.profile import Profile
 from kilotune.evaluators.executors.cache import EvaluationCache, code_version
+from kilotune.evaluators.fixed_point.fresh_inputs import FreshInputs
 from kilotune.evaluators.fixed_point.measuring import FixedPointEvaluator, Task
 from kilotune.search.fingerprint import fingerprint
 from kilotune.search.flat_state import FlatState
@@ -33,9 +34,9 @@ CODES = "codes of weights"
 
 ROUNDED, FITTED = "rounded", "fitted"
 
-SEMANTICS = 2
-"""Version of how codes are fitted, part of the fingerprint. 2: codes go on from where
-they end on either side of their weights."""
+SEMANTICS = 3
+"""Version of how codes are fitted and what is then measured, part of the fingerprint. 2: codes go on from where
+they end on either side of their weights; 3: flips are expected by what happens on inputs that they are not fitted to, too."""
 
 
 class FittedSpace:
@@ -47,7 +48,7 @@ class FittedSpace:
     def __init__(self, formats: ShiftrySpace) -> None:
         """`formats`: the problem without fitting."""
         self.formats = formats
-        self._fitting = CodeFitting(formats)
+        self._fitting, self._fresh = CodeFitting(formats), FreshInputs(formats.evaluator)
         self._known: dict[tuple[Option, ...], FixedBatch] = {}
 
     @property
@@ -169,11 +170,19 @@ class FittedSpace:
         plain = [_formats_of(candidate) for candidate in batch if not _is_fitted(candidate)]
         found = iter(self.formats.evaluate(plain) if hurdle is None else self.formats.evaluate_against(plain, hurdle))
         return [
-            Measurement(self.evaluator.measure(self._fitted(candidate, recalled=False))[0])
+            Measurement(self._metrics(self._fitted(candidate, recalled=False)))
             if _is_fitted(candidate)
             else next(found)
             for candidate in batch
         ]
+
+    def _metrics(self, fitted: FixedBatch) -> Metrics:
+        """What a candidate with fitted codes is like, whose errors on the training samples are smaller than elsewhere."""
+        metrics = self.evaluator.measure(fitted)[0]
+        if "expected_flips" not in metrics:
+            return metrics
+        (fresh,) = self._fresh.expected_flips(fitted)
+        return {**metrics, "expected_flips": max(metrics["expected_flips"], fresh)}
 
     def costs(self, batch: Sequence[Assignment]) -> list[Metrics]:
         """What is known of candidates without running them on any sample, which their codes do not change."""

@@ -19,6 +19,7 @@ from kilotune.evaluators.architectures.registry import project_target
 from kilotune.evaluators.constraint_solver import LIBRARY
 from kilotune.evaluators.device import Device
 from kilotune.evaluators.fixed_point.class_scores import ClassScore
+from kilotune.evaluators.fixed_point.fresh_inputs import FreshInputs
 from kilotune.evaluators.fixed_point.measuring import FixedPointEvaluator, Task
 from kilotune.evaluators.on_device import DeviceMeasurement
 from kilotune.experiments.models.catalogue import model_names, resolve_model
@@ -139,16 +140,19 @@ class ModelProblem(TunedModel):
         return lines
 
     def _lines_on_new_samples(self, trial: Trial) -> list[str]:
-        limited = {constraint.metric for constraint in self.space.constraints}
-        samples, flips = len(self.space.task.features), trial.metrics.get("expected_flips", 0.0)
+        limits = self.space.constraints
+        drops = any(limit.metric == self.space.task.score.metric for limit in limits)
+        if self.request.space != "shiftry" or not drops or any(limit.violation(trial.metrics) for limit in limits):
+            return []
+        samples = len(self.space.task.features)
         permitted = max(1.0, self.options.accuracy_drop / 100.0 * samples)
-        if self.request.space != "shiftry" or self.space.task.score.metric not in limited:
+        (flips,) = FreshInputs(self.space.evaluator).expected_flips(self.lower(trial.assignment))
+        if flips <= permitted:
             return []
-        if "expected_flips" in limited or flips <= permitted:
-            return []
+        known = trial.metrics.get("expected_flips", 0.0)
         return [
-            f"Of {samples} new samples {flips:.3g} may be expected to change class, more than --drop permits of training samples: "
-            f"--flips {permitted:.3g} holds a search to that."
+            f"Of {samples} made-up inputs like the training samples {flips:.3g} may be expected to change class, "
+            f"more than --drop permits of training samples: --flips {min(permitted, known / 2.0):.3g} asks for fewer."
         ]
 
     def _rounding(self, trial: Trial) -> str:

@@ -15,7 +15,7 @@ from kilotune.experiments.problems.fixed_point.problem import (
 from kilotune.experiments.problems.registry import entries, find_entry
 from kilotune.experiments.requests.request import TuneRequest
 from kilotune.search.candidates import random_candidate
-from kilotune.search.space import Measurement, Trial
+from kilotune.search.space import Assignment, Measurement, Trial
 from kilotune.spaces.shiftry.candidates import ROUNDING
 
 MODEL = "fastgrnn16-digits"
@@ -59,17 +59,22 @@ def test_how_programs_divide_is_decided_where_that_is_asked_for() -> None:
 
 
 def test_a_result_says_where_new_samples_may_lose_more_than_was_permitted() -> None:
-    def lines(flips: float, options: dict[str, object], space: str = "shiftry") -> list[str]:
-        read = read_options(space, CommandOptions({"accuracy_drop": 0.5, **options}))
-        problem = build_problem(TuneRequest(space, str(resolve_input(MODEL)), "random", options=read))
-        return problem.lines(Trial(0, {}, Measurement({"expected_flips": flips})))
+    """16 bits everywhere, the procedure's first candidate, change next to nothing; scales at random change most."""
 
-    samples = build_problem(TuneRequest("shiftry", str(resolve_input(MODEL)), "random")).sample_counts()["train"]
-    permitted = samples / 200.0
-    (line,) = lines(permitted + 0.1, {})
-    assert line.startswith(f"Of {samples} new samples ")
-    assert f"--flips {permitted:.3g} " in line
-    assert lines(permitted, {}) == lines(permitted + 0.1, {"permitted_flips": 100.0}) == lines(99.0, {}, "seedot") == []
+    def problem_of(space: str, limits: dict[str, int]) -> ModelProblem:
+        options = read_options(space, CommandOptions({"accuracy_drop": 0.5}, limits))
+        return build_problem(TuneRequest(space, str(resolve_input(MODEL)), "random", options=options))
+
+    def lines(problem: ModelProblem, candidate: Assignment | None = None) -> list[str]:
+        candidate = candidate or random_candidate(problem.space, np.random.default_rng(0))
+        return problem.lines(Trial(0, candidate, Measurement({"accuracy_percent": 100.0, "expected_flips": 30.0})))
+
+    problem = problem_of("shiftry", {})
+    (line,), samples = lines(problem), problem.sample_counts()["train"]
+    assert line.startswith(f"Of {samples} made-up inputs ")
+    assert line.endswith(f" --flips {samples / 200.0:.3g} asks for fewer.")
+    assert lines(problem, next(iter(problem.space.procedure()))[0]) == []
+    assert lines(problem_of("shiftry", {"flash": 10000})) == lines(problem_of("seedot", {})) == []
 
 
 @pytest.mark.parametrize("space", ["seedot", "shiftry"])

@@ -9,6 +9,7 @@ import pytest
 
 from kilotune.codegen.fixed.arithmetic import Rounding
 from kilotune.evaluators.executors.in_process import InProcessExecutor
+from kilotune.evaluators.fixed_point.fresh_inputs import FreshInputs
 from kilotune.search.budget import Budget
 from kilotune.search.procedure import run_procedure
 from kilotune.search.space import Assignment, SolveLimit
@@ -96,4 +97,5 @@ def test_codes_are_fitted_to_a_program_that_rounds_as_it_was_decided() -> None:
         fitted = space.lower([{**candidate, CODES: FITTED}])
         assert fitted.rounding is Rounding(candidate[ROUNDING])
         metrics = space.evaluate([{**candidate, CODES: FITTED}])[0].metrics
-        assert metrics["expected_flips"] == ANY.evaluator.measure(fitted)[0]["expected_flips"]
+        on_samples = ANY.evaluator.measure(fitted)[0]["expected_flips"]
+        assert metrics["expected_flips"] == max(on_samples, *FreshInputs(ANY.evaluator).expected_flips(fitted))
