@@ -35,7 +35,11 @@ FLASH_MACROS = """\
 #define KT_NEXT_PLACE8(p) ((uint8_t)KT_NEXT8(p))
 #define KT_NEXT_PLACE16(p) ((uint16_t)KT_NEXT16(p))
 #else
+#if defined(__GNUC__) && defined(__ARM_FEATURE_DSP)
+#define KT_FLASH __attribute__((aligned(4))) /* read in words, of which one that is not aligned takes a cycle more */
+#else
 #define KT_FLASH
+#endif
 #define KT_LOAD_FLOAT(p) (*(p))
 #define KT_LOAD8(p) (*(p))
 #define KT_LOAD16(p) (*(p))

@@ -58,6 +58,9 @@ MODELS = (
     "fastgrnn32-digits",
     "lenet-digits",
     "mlp-diabetes",
+    "mlp-digits",
+    "cnn-exercises",
+    "gru16-digits",
 )
 PROBE = "random programs"
 SAMPLES = 6
