@@ -14,6 +14,7 @@ so follows from its number and what has been measured, and a search that is resu
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 import numpy as np
 
@@ -52,7 +53,7 @@ COST_STEPS = 1000
 
 def search_front(space: Costed, asked: FrontQuestion, seed: int) -> Procedure:
     """Batches of candidates; ends when all have been measured."""
-    search = _Rounds(space, asked, seed)
+    search = _RecalledFront(space, asked, seed)
     known = search.known
     base = np.zeros(len(space.decisions), dtype=np.int64)
     search.take_in((yield known.assignments(base[None])))
@@ -60,7 +61,7 @@ def search_front(space: Costed, asked: FrontQuestion, seed: int) -> Procedure:
         return
     search.take_in((yield known.assignments(known.singles(base))))
     model = ErrorModel(known, base)
-    for batch in known.new(search.thought(0, lambda rng: _first(known, model, base, rng)), (3 + FIRST_ANCHORS) * BATCH):
+    for batch in known.new(search.thought(0, partial(_first, known, model, base)), (3 + FIRST_ANCHORS) * BATCH):
         search.take_in((yield batch))
     fitted = 0
     for number in range(1, 1 << 62):
@@ -69,10 +70,10 @@ def search_front(space: Costed, asked: FrontQuestion, seed: int) -> Procedure:
             fitted = len(known)
         point, is_new = known.widest(batch_generator(seed, number))
         if is_new:
-            worth = search.thought(-number, lambda _, at=point: _worth_measuring(known, model, at))
+            worth = search.thought(-number, partial(_worth_measuring, known, model, point))
             for batch in known.new(worth, sum(known.counts)):
                 search.take_in((yield batch))
-        proposed = search.thought(number, lambda rng, at=point, n=number: _round(known, model, at, n, rng))
+        proposed = search.thought(number, partial(_round, known, model, point, number))
         batches = known.new(proposed, len(proposed))
         batches = batches or known.new(known.kicked(batch_generator(seed, number), BATCH), BATCH)
         for batch in batches:
@@ -83,7 +84,7 @@ def search_front(space: Costed, asked: FrontQuestion, seed: int) -> Procedure:
             yield []
 
 
-class _Rounds:
+class _RecalledFront:
     """What a search has measured, and what it has thought."""
 
     def __init__(self, space: Costed, asked: FrontQuestion, seed: int) -> None:
@@ -146,7 +147,7 @@ def _packed(
     return _most_promising(known, candidates, squares, point, model.predict(point))
 
 
-def _worth_measuring(known: KnownCandidates, model: ErrorModel, point: Columns) -> Columns:
+def _worth_measuring(known: KnownCandidates, model: ErrorModel, point: Columns, _: np.random.Generator) -> Columns:
     """The single changes of a point, but for those that the model calls hopeless."""
     return _most_promising(known, known.singles(point), model.changes(point), point, model.predict(point))
 
