@@ -6,7 +6,9 @@ measuring, as compiled annealing does, the replay would take as long as the run 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import hashlib
+from array import array
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Protocol, runtime_checkable
 
 
@@ -32,3 +34,26 @@ class RemembersWork(Protocol):
 
     work_memory: WorkMemory
     """Set before a search begins; `NoMemory` at first."""
+
+
+def memory_of(space: object) -> WorkMemory:
+    """That of a space which remembers work; of others, one that does not."""
+    return space.work_memory if isinstance(space, RemembersWork) else NoMemory()
+
+
+class RecalledSteps:
+    """The steps of one search, each asked of a memory first: what a step makes hangs on the search, its number, and all that the search
+    has been told before."""
+
+    def __init__(self, memory: WorkMemory, search: Sequence[object]) -> None:
+        """`search`: what tells it from others: its name and version, its space's fingerprint, its seed."""
+        self._memory, self._search = memory, tuple(search)
+        self._told = hashlib.blake2b(digest_size=16)
+
+    def take_in(self, losses: Iterable[float]) -> None:
+        """What the search is told of candidates, in this order."""
+        self._told.update(array("d", losses).tobytes())
+
+    def recalled(self, number: int, work: Callable[[], Any]) -> Any:
+        """What step `number` makes, as `WorkMemory.recalled`."""
+        return self._memory.recalled(["step", *self._search, number, self._told.hexdigest()], work)

@@ -89,3 +89,6 @@ _.latency_limit_ms
 
 # C reads it of a structure.
 _.target_shape
+
+# Optuna asks its samplers.
+_.infer_relative_search_space

@@ -1,17 +1,18 @@
 """What 16 integers of a matrix's own keep that 16 equal steps lose.
 
-    python -m kilotune.experiments.benchmarks.codebooks [MODEL ...]
+    python -m kilotune.experiments.benchmarks.codebooks [--rounding NAME] [MODEL ...]
 
 Each bundled classifier with every weight of its products in 4 bits, in each way to say what these stand for, and all else in 8 bits at the
-first scale that is offered: flash, expected flips, and accuracy on training and test samples.
+first scale that is offered: flash, expected flips, and accuracy on training and test samples. `--rounding`: how programs
+divide, as `tune --rounding` has it; of `any` the first.
 """
 
 from __future__ import annotations
 
-import sys
+import argparse
 from collections.abc import Iterator
 
-from kilotune.experiments.benchmarks.stored_parameters import ALL, BUNDLED
+from kilotune.experiments.benchmarks.stored_parameters import ALL, BUNDLED, ROUNDINGS
 from kilotune.experiments.benchmarks.unpacking import narrowed
 from kilotune.experiments.problems.fixed_point.problem import build_problem, resolve_input
 from kilotune.experiments.requests.request import TuneRequest
@@ -28,7 +29,7 @@ def candidates(space: ShiftrySpace) -> Iterator[tuple[str, Assignment]]:
     yield "8 bits", eight
     for form in FORMS:
         chosen = dict(eight)
-        for decision in space.decisions:
+        for decision in space.format_decisions:
             options = [str(o) for o in decision.options if parse_format(str(o)).bits == 4]
             if not any(o.endswith(SEQUENTIAL) for o in options):
                 continue
@@ -38,11 +39,16 @@ def candidates(space: ShiftrySpace) -> Iterator[tuple[str, Assignment]]:
         yield f"4 bits{form}", chosen
 
 
-def main(models: list[str]) -> None:
+def main() -> None:
     """A line of a Markdown table a model and form."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("models", nargs="*", default=BUNDLED)
+    parser.add_argument("--rounding", choices=ROUNDINGS)
+    given = parser.parse_args()
+    options = {**ALL, **({} if given.rounding is None else {"rounding": given.rounding})}
     print("| model | weights | flash | expected flips | train | test |")
-    for model in models or BUNDLED:
-        problem = build_problem(TuneRequest("shiftry", str(resolve_input(model)), "random", options=dict(ALL)))
+    for model in given.models:
+        problem = build_problem(TuneRequest("shiftry", str(resolve_input(model)), "random", options=options))
         assert isinstance(problem.space, ShiftrySpace)
         for what, candidate in candidates(problem.space):
             (found,) = problem.space.evaluate([candidate])
@@ -55,4 +61,4 @@ def main(models: list[str]) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    main()

@@ -39,9 +39,10 @@ DRAWN = 12
 
 
 def narrowed(space: ShiftrySpace, random: np.random.Generator | None) -> Assignment:
-    """Eight bits everywhere, or with `random` parameters in random widths at the scale of their largest value."""
-    chosen = {}
-    for decision in space.decisions:
+    """Eight bits everywhere, or with `random` parameters in random widths at the scale of their largest value; of what else is decided,
+    how programs divide, the first answer."""
+    chosen = {decision.name: decision.options[0] for decision in space.decisions}
+    for decision in space.format_decisions:
         widths = {parse_format(str(o)).bits for o in decision.options}
         offered = sorted(w for w in widths if w <= DEMOTED_BITS)
         width = DEMOTED_BITS if random is None else int(random.choice(offered))
@@ -74,7 +75,7 @@ def some_widths(space: ShiftrySpace, random: np.random.Generator) -> Assignment:
     chosen = dict(narrowed(space, None))
     widths = random.choice(sorted(LAYOUTS), 1 + random.integers(2)).tolist()
     widths += [DEMOTED_BITS] * int(random.integers(2))
-    for decision in space.decisions:
+    for decision in space.format_decisions:
         wanted = random.choice(widths)
         fitting = [option for option in decision.options if parse_format(str(option)).bits == wanted]
         chosen[decision.name] = fitting[0] if fitting else chosen[decision.name]
@@ -124,7 +125,7 @@ def print_lookups(target: str) -> None:
         )
         space = problem.space
         assert isinstance(space, ShiftrySpace)
-        for decision in space.decisions:
+        for decision in space.format_decisions:
             by_table = [option for option in decision.options if parse_format(str(option)).codebook]
             plain = [option for option in decision.options if parse_format(str(option)).bits == CODEBOOK_BITS]
             if by_table:

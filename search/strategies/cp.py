@@ -11,8 +11,9 @@ import math
 import time
 
 from kilotune.search.front import Rank, Ranking
+from kilotune.search.hypervolume import GrowingFront
 from kilotune.search.own_strategies import Needs, OwnStrategy
-from kilotune.search.space import Assignment, Clock, HasModel, SolveLimit, Space, Trial
+from kilotune.search.space import Assignment, Clock, HasModel, HasReferencePoint, SolveLimit, Space, Trial
 from kilotune.search.strategy import UNKNOWN_BOUND, Outcome, Steps
 
 CANDIDATES_PER_ROUND = 8
@@ -32,6 +33,8 @@ class ModelSearch:
         self._seed = seed
         self._ranking = Ranking.of(space)
         self._best: Rank = (math.inf,) * (1 + len(space.objectives))
+        reference = space.reference_point if isinstance(space, HasReferencePoint) else None
+        self._front = None if reference is None else GrowingFront(reference)
         self._seconds_left = math.inf
         self._clock: Clock = time.monotonic
 
@@ -53,18 +56,17 @@ class ModelSearch:
                 new = yield list(answer.candidates)
             else:
                 new = []
-            before = self._best
+            improved = False
             for trial in new:
                 if trial.number not in excluded:
                     excluded[trial.number] = trial.assignment
                     trials.append(trial)
-                self._best = min(self._best, self._ranking.rank(trial.measurement))
+                improved |= self._improves(trial)
             if answer.exhausted:
                 self.bound = max(self.bound, self._best_loss())
                 return Outcome.PROVED
             # Read as a bound on what is left, or on everything: this holds for both.
             self.bound = max(self.bound, min(answer.bound, self._best_loss()))
-            improved = self._best < before
             if self._best_loss() <= answer.bound and (len(self._best) == 2 or not improved) and self._best[0] == 0.0:
                 return Outcome.PROVED
             in_vain = 0 if new else in_vain + 1
@@ -74,6 +76,12 @@ class ModelSearch:
                 return Outcome.STALLED
             yield []
         return None
+
+    def _improves(self, trial: Trial) -> bool:
+        """Take in a trial; whether it is the best so far, or where a front is asked for, on it."""
+        rank = self._ranking.rank(trial.measurement)
+        is_best, self._best = rank < self._best, min(self._best, rank)
+        return is_best or (self._front is not None and rank[0] == 0.0 and self._front.add(rank[1:]))
 
     def _best_loss(self) -> float:
         return self._best[1] if self._best[0] == 0.0 else math.inf

@@ -33,6 +33,7 @@ from kilotune.evaluators.fixed_point.simulator import Backend
 from kilotune.search.fingerprint import absent_as
 from kilotune.search.racing import Hurdle
 from kilotune.search.space import Assignment, Constraint, Decision, Measurement, Metrics, Option
+from kilotune.search.work_memory import NoMemory, WorkMemory
 from kilotune.spaces.limits import FixedPointOptions
 from kilotune.spaces.objectives import LIMITED, asked_for
 from kilotune.spaces.shiftry.formats import (
@@ -175,6 +176,10 @@ class ShiftryCandidates:
         self._format_places = [(d.name, {option: next(places) for option in d.options}) for d in self.format_decisions]
         self._all_formats, self._encodings = self._listed_formats()
         self._least_losses: dict[bytes, float] = {}  # by the widths of the first variables
+        self.work_memory: WorkMemory = NoMemory()
+
+    def __getstate__(self) -> dict[str, object]:
+        return {**self.__dict__, "work_memory": NoMemory()}  # workers measure, and search for nothing
 
     @property
     def precision_metric(self) -> str:

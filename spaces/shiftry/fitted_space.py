@@ -22,6 +22,7 @@ from kilotune.search.flat_state import FlatState
 from kilotune.search.front import Ranking
 from kilotune.search.racing import Hurdle
 from kilotune.search.space import Assignment, Constraint, Decision, Measurement, Metrics, Objective, Option, Procedure
+from kilotune.search.work_memory import WorkMemory
 from kilotune.spaces.shiftry.candidates import ShiftryOptions
 from kilotune.spaces.shiftry.fitted_codes import CodeFitting, with_encodings
 from kilotune.spaces.shiftry.fitted_front import Promising, search_fitted_front
@@ -50,6 +51,15 @@ class FittedSpace:
         self.formats = formats
         self._fitting, self._fresh = CodeFitting(formats), FreshInputs(formats.evaluator)
         self._known: dict[tuple[Option, ...], FixedBatch] = {}
+
+    @property
+    def work_memory(self) -> WorkMemory:
+        """That of the flat view, which does the searching."""
+        return self.formats.work_memory
+
+    @work_memory.setter
+    def work_memory(self, memory: WorkMemory) -> None:
+        self.formats.work_memory = memory
 
     @property
     def task(self) -> Task:

@@ -6,14 +6,22 @@ with the most room around it has its single changes measured, as far as the mode
 what they do at this point, proposes candidates, for interactions are nearly the same there; so do knapsacks of any number of changes on the
 model, refitted to what has been measured, with noise so that they do not propose the same again. What is nearest to the front, or
 beyond it, is measured.
+
+Thinking takes longer than measuring, so what a round proposes is kept in the space's memory: random numbers begin anew each round, which
+so follows from its number and what has been measured, and a search that is resumed thinks nothing twice.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from functools import partial
+
 import numpy as np
 
 from kilotune.codegen.arrays import FloatArray
-from kilotune.search.space import Procedure
+from kilotune.search.space import Procedure, Trial
+from kilotune.search.strategy import batch_generator
+from kilotune.search.work_memory import RecalledSteps, memory_of
 from kilotune.spaces.shiftry.error_model import ErrorModel
 from kilotune.spaces.shiftry.knapsack import least_values
 from kilotune.spaces.shiftry.known_candidates import Columns, Costed, FrontQuestion, KnownCandidates
@@ -45,40 +53,70 @@ COST_STEPS = 1000
 
 def search_front(space: Costed, asked: FrontQuestion, seed: int) -> Procedure:
     """Batches of candidates; ends when all have been measured."""
-    known, rng = KnownCandidates(space, asked), np.random.default_rng(seed)
+    search = _RecalledFront(space, asked, seed)
+    known = search.known
     base = np.zeros(len(space.decisions), dtype=np.int64)
-    known.take_in((yield known.assignments(base[None])))
+    search.take_in((yield known.assignments(base[None])))
     if known.square(base) is None:  # not even the widest program can be measured
         return
-    known.take_in((yield known.assignments(known.singles(base))))
+    search.take_in((yield known.assignments(known.singles(base))))
     model = ErrorModel(known, base)
-    others = model.best_others()
-    some = [np.where(rng.random(len(base)) < 0.5, base, others) for _ in range(FIRST_ANCHORS)]
-    first = [_packed(known, model, anchor, None, rng)[:BATCH] for anchor in (base, others, *some)]
-    for batch in known.new(np.concatenate([others[None], *first]), 1 + len(first) * BATCH):
-        known.take_in((yield batch))
+    for batch in known.new(search.thought(0, partial(_first, known, model, base)), (3 + FIRST_ANCHORS) * BATCH):
+        search.take_in((yield batch))
     fitted = 0
-    for number in range(1 << 62):
+    for number in range(1, 1 << 62):
         if len(known) >= GROWTH * fitted:
             model.refit(*known.latest(MOST_FITTED))
             fitted = len(known)
-        point, is_new = known.widest(rng)
+        point, is_new = known.widest(batch_generator(seed, number))
         if is_new:
-            for batch in known.new(_worth_measuring(known, model, point), sum(known.counts)):
-                known.take_in((yield batch))
-        noisy = model.noisy(rng, NOISE)
-        proposed = [
-            _packed(known, noisy if number % 2 else model, point, int(rng.integers(2, FEW_CHANGES + 1)), rng)[:BATCH]
-        ]
-        proposed += [_packed(known, noisy, anchor, None, rng)[:BATCH] for anchor in _anchors(known, rng)]
-        batches = known.new(np.concatenate(proposed), len(proposed) * BATCH)
-        batches = batches or known.new(known.kicked(rng, BATCH), BATCH)
+            worth = search.thought(-number, partial(_worth_measuring, known, model, point))
+            for batch in known.new(worth, sum(known.counts)):
+                search.take_in((yield batch))
+        proposed = search.thought(number, partial(_round, known, model, point, number))
+        batches = known.new(proposed, len(proposed))
+        batches = batches or known.new(known.kicked(batch_generator(seed, number), BATCH), BATCH)
         for batch in batches:
-            known.take_in((yield batch))
+            search.take_in((yield batch))
         if not batches:
             if known.complete:
                 return
             yield []
+
+
+class _RecalledFront:
+    """What a search has measured, and what it has thought."""
+
+    def __init__(self, space: Costed, asked: FrontQuestion, seed: int) -> None:
+        self.known = KnownCandidates(space, asked)
+        self._seed, self._error = seed, space.error_metric
+        self._steps = RecalledSteps(memory_of(space), ["front", space.fingerprint, asked, seed])
+
+    def take_in(self, trials: Sequence[Trial]) -> None:
+        """Measured candidates."""
+        self.known.take_in(trials)
+        self._steps.take_in(trial.metrics.get(self._error, np.inf) for trial in trials)
+
+    def thought(self, step: int, work: Callable[[np.random.Generator], Columns]) -> Columns:
+        """Candidates [N, variables] that a step comes to, now or in an earlier run; those below 0 draw no random numbers."""
+        found = self._steps.recalled(step, lambda: work(batch_generator(self._seed, abs(step))).tolist())
+        return np.array(found, dtype=np.int64).reshape(len(found), len(self.known.counts))
+
+
+def _first(known: KnownCandidates, model: ErrorModel, base: Columns, rng: np.random.Generator) -> Columns:
+    """The best alternatives of all variables, and knapsacks around mixtures of them with the first options."""
+    others = model.best_others()
+    some = [np.where(rng.random(len(base)) < 0.5, base, others) for _ in range(FIRST_ANCHORS)]
+    packed = [_packed(known, model, anchor, None, rng)[:BATCH] for anchor in (base, others, *some)]
+    return np.concatenate([others[None], *packed])
+
+
+def _round(known: KnownCandidates, model: ErrorModel, point: Columns, number: int, rng: np.random.Generator) -> Columns:
+    """Knapsacks of few changes of a point of the front, and of many around others."""
+    noisy = model.noisy(rng, NOISE)
+    few = _packed(known, noisy if number % 2 else model, point, int(rng.integers(2, FEW_CHANGES + 1)), rng)
+    many = [_packed(known, noisy, anchor, None, rng) for anchor in _anchors(known, rng)]
+    return np.concatenate([packed[:BATCH] for packed in (few, *many)])
 
 
 def _anchors(known: KnownCandidates, rng: np.random.Generator) -> list[Columns]:
@@ -109,7 +147,7 @@ def _packed(
     return _most_promising(known, candidates, squares, point, model.predict(point))
 
 
-def _worth_measuring(known: KnownCandidates, model: ErrorModel, point: Columns) -> Columns:
+def _worth_measuring(known: KnownCandidates, model: ErrorModel, point: Columns, _: np.random.Generator) -> Columns:
     """The single changes of a point, but for those that the model calls hopeless."""
     return _most_promising(known, known.singles(point), model.changes(point), point, model.predict(point))
 

@@ -38,6 +38,10 @@ class Costed(Protocol):
         """The metrics that are costs, without a measurement."""
 
     @property
+    def fingerprint(self) -> str:
+        """Hash of what is searched."""
+
+    @property
     def error_metric(self) -> str:
         """The metric whose squares add up over variables whose errors do not depend on one another."""
 

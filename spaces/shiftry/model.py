@@ -32,6 +32,9 @@ from kilotune.spaces.shiftry.surrogate import Surrogate, fit_surrogate
 COST_UNITS = 1000
 """Surrogate costs are rounded to thousandths: CP-SAT wants integers."""
 
+GOLDEN = (math.sqrt(5) - 1) / 2
+"""Multiples of it, less whole numbers, spread evenly however many there are."""
+
 FLIPS_UNIT = 0.1
 """Expected flips that the surrogate's logarithm begins to tell apart."""
 
@@ -65,8 +68,11 @@ class ShiftryModel:
             return ModelAnswer((), bound, exhausted=True)
         candidates: list[Assignment] = []
         status = cp_model.UNKNOWN
-        self._aim(encoding)
+        if not self._space.options.front:
+            self._aim(encoding)
         while len(candidates) < count:
+            if self._space.options.front:
+                self._aim_at_front(encoding, seed * count + len(candidates))
             status = solve(encoding.model)
             if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
                 break
@@ -122,6 +128,25 @@ class ShiftryModel:
         excess = encoding.excess_over(round((self._permitted - self._surrogate.offset) * COST_UNITS))
         encoding.model.minimize(encoding.memory_bytes * weight + encoding.cost + excess * weight * encoding.memory_span)
 
+    def _aim_at_front(self, encoding: _Encoding, number: int) -> None:
+        """The least predicted loss within budgets, which lie elsewhere along the front for each number; then memory."""
+        over = encoding.over_budgets(self._budgets(number)) * (encoding.largest_cost + 1)
+        encoding.model.minimize((over + encoding.cost) * encoding.memory_span + encoding.memory_bytes)
+
+    def _budgets(self, number: int) -> dict[str, int]:
+        """Bytes by metric of a front: from the fewest that are possible to those of the first options, mostly few."""
+        space = self._space
+        most = space.costs([{decision.name: decision.options[0] for decision in space.decisions}])[0]
+        bits = space.smallest_bits({})
+        flash = float(space.evaluator.footprint.flash_bytes(bits)[0]) + space.least_table_bytes
+        ram = float(space.evaluator.footprint.least_ram_bytes(bits)[0])
+        least = {"flash_bytes": flash, "ram_bytes": ram, "memory_bytes": flash + ram}
+        found = {}
+        for place, metric in enumerate(metric for metric in space.options.fronted if metric in least):
+            share = (number * GOLDEN ** (place + 1)) % 1.0
+            found[metric] = round(least[metric] + max(0.0, most[metric] - least[metric]) * share**2)
+        return found
+
 
 def _permitted_loss(space: ShiftryCandidates) -> float:
     """The largest loss that surely keeps the constraint: every flip may cost one right answer."""
@@ -174,6 +199,7 @@ class _Encoding:
         ram = self._peak
         self.places = False
         self.memory_bytes = cp_model.LinearExpr.sum([flash, ram])
+        self._bytes_by_metric = {"flash_bytes": flash, "ram_bytes": ram, "memory_bytes": self.memory_bytes}
         most = space.evaluator.footprint.flash_bytes(
             np.full((1, len(space.task.program.variables)), 8 * max(2, self._most_bytes))
         )[0]
@@ -211,6 +237,15 @@ class _Encoding:
         excess = self.model.new_int_var(0, max(self._most_cost - limit, 0), "excess")
         self.model.add(excess >= self.cost - limit)
         return excess
+
+    def over_budgets(self, budgets: Mapping[str, int]) -> cp_model.LinearExpr:
+        """Bytes beyond budgets, by metric: each variable is at least as much."""
+        found = []
+        for metric, budget in budgets.items():
+            over = self.model.new_int_var(0, self.memory_span, f"over {metric}")
+            self.model.add(over >= self._bytes_by_metric[metric] - budget)
+            found.append(over)
+        return cp_model.LinearExpr.sum(found)
 
     def read(self, solver: cp_model.CpSolver) -> Assignment:
         """The candidate of the solver's solution."""

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import math
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
+from kilotune.search.fingerprint import fingerprint
 from kilotune.search.space import Assignment, Constraint, Decision, Direction, Measurement, Objective, Option
 
 
@@ -175,3 +178,16 @@ class Table(FlatProblem):
 
     def evaluate(self, batch: Sequence[Assignment]) -> list[Measurement]:
         return [self.measurements[tuple(candidate.values())] for candidate in batch]
+
+
+class KeptTexts:
+    """A memory that keeps JSON."""
+
+    def __init__(self) -> None:
+        self.texts: dict[str, str] = {}
+
+    def recalled(self, subject: Sequence[object], work: Callable[[], Any]) -> Any:
+        key = fingerprint("test", subject)
+        if key not in self.texts:
+            self.texts[key] = json.dumps(work())
+        return json.loads(self.texts[key])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
@@ -20,12 +20,14 @@ from kilotune.search.hypervolume import hypervolume
 from kilotune.search.procedure import trials_of
 from kilotune.search.space import Assignment, Constraint, Decision, Measurement, Metrics, Objective, Trial
 from kilotune.search.study import Study
-from kilotune.spaces.shiftry import known_candidates
+from kilotune.search.work_memory import NoMemory, WorkMemory
+from kilotune.spaces.shiftry import front_search, known_candidates
 from kilotune.spaces.shiftry.candidates import ShiftryOptions
 from kilotune.spaces.shiftry.error_model import ErrorModel
 from kilotune.spaces.shiftry.front_search import search_front
 from kilotune.spaces.shiftry.known_candidates import FrontQuestion, KnownCandidates
 from kilotune.spaces.shiftry.space import ShiftrySpace
+from tests.search.problems import KeptTexts
 
 
 @dataclass(frozen=True)
@@ -38,6 +40,11 @@ class Widths:
     tied: int = 2
     extra: int = 2
     error_metric: str = "error"
+    work_memory: WorkMemory = field(default_factory=NoMemory)
+
+    @property
+    def fingerprint(self) -> str:
+        return f"{self.count} {self.seed} {self.tied} {self.extra}"
 
     @cached_property
     def decisions(self) -> tuple[Decision, ...]:
@@ -118,6 +125,23 @@ def test_it_ends_when_every_candidate_has_been_measured_once() -> None:
     space = Widths(3, 1)
     met = [trial for batch in trials_of(search_front(space, whole_front(space), 0), space.evaluate) for trial in batch]
     assert len({tuple(trial.assignment.values()) for trial in met}) == len(met) == 64
+
+
+def test_a_search_that_is_resumed_thinks_nothing_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    def met(space: Widths, most: int) -> list[Assignment]:
+        search = trials_of(search_front(space, whole_front(space), 0), space.evaluate)
+        return [trial.assignment for batch in itertools.islice(search, most) for trial in batch]
+
+    alone, kept = Widths(7, 1), KeptTexts()
+    remembering = replace(alone, work_memory=kept)
+    assert met(remembering, 20) == met(alone, 20)
+    thought, packed = len(kept.texts), front_search._packed
+    monkeypatch.setattr(front_search, "_packed", None)
+    again = met(remembering, 20)
+    monkeypatch.setattr(front_search, "_packed", packed)
+    assert again == met(alone, 20)
+    assert met(remembering, 30) == met(alone, 30)
+    assert len(kept.texts) > thought > 10
 
 
 def test_costs_of_changes_are_those_of_the_point_they_are_asked_of(monkeypatch: pytest.MonkeyPatch) -> None:
