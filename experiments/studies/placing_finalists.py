@@ -8,6 +8,7 @@ from dataclasses import replace
 from kilotune.experiments.problems.placing import PLACED, FinalistPlacing, kept_placing
 from kilotune.experiments.problems.problem import PlacesFinalists, Problem
 from kilotune.experiments.studies.command_time import AFTER_INTERRUPT_S, made_in_time
+from kilotune.experiments.studies.measured_finalists import kept_fastest
 from kilotune.search.front import Ranking
 from kilotune.search.result import Result
 from kilotune.search.space import Trial
@@ -79,8 +80,11 @@ def resuming_placing(problem: PlacesFinalists, study: str) -> str:
 
 
 def exported_trial(problem: Problem, study: Study, point: int | None) -> Trial:
-    """The candidate that is written: that point of the front, from 1; without a number the one that held when it was placed, else the
-    best. ValueError, a sentence, where there is none."""
+    """The candidate that is written: that point of the front, from 1; without a number the one that held when it was placed or was fastest
+    on the device, else the best. ValueError, a sentence, where there is none."""
     placing = kept_placing(study) if point is None else None
     held = None if placing is None else placing.held
-    return study.result().point(point) if held is None else held.trial
+    if held is not None:
+        return held.trial
+    result = study.result()
+    return (kept_fastest(problem, study, result) if point is None else result).point(point)

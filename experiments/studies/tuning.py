@@ -32,6 +32,7 @@ from kilotune.experiments.problems.problem import (
 from kilotune.experiments.problems.procedure_measurements import remembered
 from kilotune.experiments.requests.request import TuneRequest
 from kilotune.experiments.studies.command_time import DEVICE_SHARE, CommandTime, made_in_time, never
+from kilotune.experiments.studies.measured_finalists import MeasuredFinalists, kept_fastest, measured_finalists
 from kilotune.experiments.studies.moved_input import stored_problem, with_moved_input
 from kilotune.experiments.studies.placing_finalists import knowing_placing, place_finalists, resuming_placing
 from kilotune.experiments.studies.procedure_outcome import ProcedureOutcome, procedure_in_time
@@ -71,6 +72,7 @@ class TuneOutcome:
     used_s: float = 0.0  # of it, until the search ended, without what a resumed study has replayed
     approximation: dict[str, Any] | None = None  # what all candidates lose against the input
     placing: FinalistPlacing | None = None  # finalists on the board
+    said_of_finalists: str | None = None  # which was fastest on the device, where that is not the fastest by prediction
 
     @property
     def procedure(self) -> Trial | None:
@@ -267,9 +269,13 @@ def conclude(
             return None
         return made_in_time(is_over, lambda: problem.check_on_device(trial, levels))
 
+    paper = procedure_in_time(study, result, lambda: procedure_of(problem, study), is_over)
+    finalists = MeasuredFinalists(kept_fastest(problem, study, result))
+    if most_checked:
+        finalists = measured_finalists(problem, study, result, paper.answer, is_over)
+    result = finalists.result
     test = on_data(result.best)
     float_metrics = made_in_time(is_over, lambda: float_metrics_of(problem)) or {}
-    paper = procedure_in_time(study, result, lambda: procedure_of(problem, study), is_over)
     procedure_test = on_data(paper.answer)
     device_check = on_device(result.best, tuple(f"-{level}" for level in TRIED_LEVELS)) or on_device(result.best)
     placing = place_finalists(problem, study, result, is_over) if most_checked else kept_placing(study)
@@ -287,6 +293,7 @@ def conclude(
         made_in_time(is_over, lambda: validated(problem, result, paper.answer)) or NOTHING_HELD_OUT,
         approximation=made_in_time(is_over, lambda: approximation_of(problem)),
         placing=placing,
+        said_of_finalists=finalists.said,
     )
 
 

@@ -58,6 +58,8 @@ def _about_the_best(outcome: TuneOutcome) -> Iterator[str]:
         yield f"Bound: {reason['sentence']}."
     if outcome.approximation is not None:
         yield f"{outcome.approximation['sentence']}."
+    if outcome.said_of_finalists is not None:
+        yield outcome.said_of_finalists
     if outcome.device_check is not None:
         yield on_device(outcome.device_check)
         if outcome.device_check.measured is not None and outcome.float_on_device is not None:

@@ -1,0 +1,108 @@
+"""Finalists of a search for the least time, run on the simulated device: which is fastest there, and not only by prediction.
+
+A search for thousands of candidates goes by predicted cycles. These are a few per cent off, and the best of thousands is one that they
+flatter: a program may come out slower on the device than the paper's. So some that differ are run there, the paper's among them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+
+from kilotune.experiments.problems.problem import Problem, RunsOnDevice
+from kilotune.experiments.studies.command_time import made_in_time
+from kilotune.search.front import Ranking
+from kilotune.search.result import Result, relative_gap
+from kilotune.search.space import HasReferencePoint, Objective, Trial
+from kilotune.search.study import Study
+
+FASTEST = "fastest"
+"""Where a study's stored request holds the number of the trial that was fastest."""
+
+TIMED = ("cycles", "latency_ms")
+
+MOST_FINALISTS = 6
+
+MOST_CYCLES = 5_000_000
+"""Predicted cycles of all finalists together: a simulator takes up to a second for a million, 60 samples each."""
+
+LEAST_DISTANCE = 2
+"""Decisions in which finalists differ at the least: those next to the best are as fast as it is, and flattered by as much."""
+
+
+@dataclass(frozen=True)
+class MeasuredFinalists:
+    """The result, whose best is the finalist that was fastest on the device; `said`: a sentence, where that is not the fastest by
+    prediction."""
+
+    result: Result
+    said: str | None = None
+
+
+def measured_finalists(
+    problem: Problem, study: Study, result: Result, paper: Trial | None, is_over: Callable[[], bool]
+) -> MeasuredFinalists:
+    """Run the finalists of a search for the least time, and keep with the study which was fastest.
+
+    The result is as it was where time is no objective or a whole front is asked for, without a device, where the least predicted time is
+    proved, and where `is_over` says so before two have been run.
+    """
+    best, space = result.best, problem.space
+    whole = isinstance(space, HasReferencePoint) and space.reference_point is not None
+    if space.objectives[0].metric not in TIMED or whole or best is None or not result.feasible or result.proved:
+        return MeasuredFinalists(result)
+    if not isinstance(problem, RunsOnDevice) or problem.device is None:
+        return MeasuredFinalists(result)
+    found: dict[int, tuple[float, Trial]] = {}
+    for trial in _finalists(study, best, paper):
+        check = made_in_time(is_over, partial(problem.check_on_device, trial))
+        if check is not None and check.measured is not None and check.measured.fits:
+            found[trial.number] = check.measured.cycles, trial
+    if len(found) < 2 or best.number not in found:
+        return MeasuredFinalists(result)
+    cycles, fastest = min(found.values(), key=lambda one: (one[0], one[1].number != best.number))
+    study.keep_in_request(FASTEST, fastest.number)
+    if fastest.number == best.number:
+        return MeasuredFinalists(result)
+    said = (
+        f"Of {len(found)} finalists on the device trial {fastest.number} is the fastest, with {cycles:.0f} cycles; "
+        f"trial {best.number}, the fastest by prediction, takes {found[best.number][0]:.0f}."
+    )
+    return MeasuredFinalists(_with_best(result, fastest, space.objectives[0]), said)
+
+
+def kept_fastest(problem: Problem, study: Study, result: Result) -> Result:
+    """The result with the finalist as its best that an earlier process of the study has found fastest, if any has."""
+    number = study.stored_request().get(FASTEST)
+    known = None if number is None else next((trial for trial in study.trials() if trial.number == number), None)
+    return result if known is None else _with_best(result, known, problem.space.objectives[0])
+
+
+def _with_best(result: Result, best: Trial, objective: Objective) -> Result:
+    gap = None if result.bound is None else relative_gap(best.metrics[objective.metric], result.bound)
+    return replace(result, best=best, gap=gap)
+
+
+def _finalists(study: Study, best: Trial, paper: Trial | None) -> Iterator[Trial]:
+    """The best, the paper's answer, and those of the least predicted time that differ from one another."""
+    ranking = Ranking.of(study.space)
+    fit = [trial for trial in study.trials() if not ranking.violation(trial.measurement)]
+    answers = [trial for trial in fit if paper is not None and trial.assignment == paper.assignment][:1]
+    chosen: list[Trial] = []
+    left = float(MOST_CYCLES)
+    for trial in (best, *answers, *sorted(fit, key=lambda trial: ranking.rank(trial.measurement))):
+        if trial in chosen or not (trial in answers or _differs(trial, chosen)):
+            continue
+        left -= trial.metrics.get("cycles", 0.0)
+        if left < 0.0 or len(chosen) == MOST_FINALISTS:
+            return
+        chosen.append(trial)
+        yield trial
+
+
+def _differs(trial: Trial, chosen: Sequence[Trial]) -> bool:
+    return all(
+        sum(option != other.assignment.get(name) for name, option in trial.assignment.items()) >= LEAST_DISTANCE
+        for other in chosen
+    )
