@@ -96,7 +96,7 @@ def test_half_per_cents() -> None:
 def test_seedot_pays_32_bits_only_where_they_are_paid_for() -> None:
     candidates: list[Assignment] = [
         {"bitwidth": bits, "maxscale": scale, "table_index_bits": 6, "coverage": 0.9}
-        for bits, scale in ((16, 6), (32, 16))
+        for bits, scale in ((16, 7), (32, 16))
     ]
     bytes_of = [m.metrics["memory_bytes"] for m in SeeDotSpace(TASK).evaluate(candidates)]
     flips = [m.metrics["expected_flips"] for m in SeeDotSpace(TASK).evaluate(candidates)]
