@@ -56,12 +56,12 @@ class KernelSearch:
 
     def plans(self, wanted: Sequence[Sum]) -> Iterator[Plan | None]:
         """In the end a plan of all wanted sums (units of `2**-depth`; distinct, none zero, none the image) that fits the
-        registers; None for every step on the way, and where a kernel does not fit what is left."""
+        registers, and before it one of shared constants, where that is a way; None for every step on the way, and where a kernel does not
+        fit what is left."""
         if self.kept:
             together = yield from self._together(wanted)
             if together is not None:
                 yield together
-                return
         parts = remainders(wanted, Sum.image(self.depth), self.target, self.kept)
         found: list[Plan] = []
         left = self.seconds_left()
