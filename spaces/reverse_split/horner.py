@@ -171,15 +171,23 @@ class _ConstantSearch:
 
     def _drawn(self) -> tuple[int, ...] | None:
         at = self._random.randrange(self._fixed, len(self._constants))
-        old = self._constants[at]
-        ways = (
-            lambda: self._random.randint(1, self._kernels.largest) * self._random.choice((1, -1)),
-            lambda: -old,
-            lambda: old + self._random.choice((-8, -4, -2, -1, 1, 2, 4, 8)),
-            lambda: (1 << self._random.randrange(self._kernels.largest.bit_length())) * self._random.choice((1, -1)),
-            lambda: old * 2 if self._random.random() < 0.5 else int(old / 2),
-        )
-        new = self._random.choice(ways)()
+        new = another_constant(self._constants[at], self._kernels.largest, self._random)
         drawn = (*self._constants[:at], new, *self._constants[at + 1 :])
-        different = len({abs(constant) for constant in drawn}) == len(drawn)
-        return drawn if new and different and abs(new) <= 2 * max(self._kernels.largest, self._kernels.image) else None
+        return drawn if are_constants(drawn, 2 * max(self._kernels.largest, self._kernels.image)) else None
+
+
+def another_constant(old: int, largest: int, generator: random.Random) -> int:
+    """One that stands in the place of an old one, or is drawn anew, for weights up to `largest` in magnitude; it may be zero."""
+    ways = (
+        lambda: generator.randint(1, largest) * generator.choice((1, -1)),
+        lambda: -old,
+        lambda: old + generator.choice((-8, -4, -2, -1, 1, 2, 4, 8)),
+        lambda: (1 << generator.randrange(largest.bit_length())) * generator.choice((1, -1)),
+        lambda: old * 2 if generator.random() < 0.5 else int(old / 2),
+    )
+    return generator.choice(ways)()
+
+
+def are_constants(drawn: Sequence[int], most: int) -> bool:
+    """Whether none is zero, larger than `most`, or another one or its negative."""
+    return all(drawn) and max(map(abs, drawn)) <= most and len({abs(constant) for constant in drawn}) == len(drawn)

@@ -148,7 +148,8 @@ class ProgramWalk:
 
     def _started(self, plan: Plan) -> list[_Made]:
         """The instructions of a plan, each with a value of its own."""
-        values, times, program = [IMAGE], Counter[tuple[Sum, bool]](), list[_Made]()
+        values, program = [IMAGE], list[_Made]()
+        times = Counter({(self._values.sums[IMAGE], False): 1})
         for step in plan.steps:
             total, copy = self._computed(plan, step, values), step.op in COPIES
             values.append(self._values.number(total, copy, times[total, copy]))

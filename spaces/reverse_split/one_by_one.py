@@ -2,20 +2,22 @@
 
 A walk over a program of a hundred instructions changes one place at a time, and what it may change has to fit among the values of all
 kernels. Kernels that share little are shorter when each is found by itself, less what a result before it has of it already
-(`remainders.py`); what else they share is for the walks that start from there.
+(`remainders.py`); what else they share is for the walks that start from there. Kernels of many digits are sums of a few constants that
+they share (`nested_constants.py`).
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from kilotune.codegen.scamp.plan import Plan, PlanStep
+from kilotune.codegen.scamp.plan import Plan, PlanStep, computed, is_exact
 from kilotune.codegen.scamp.sums import Sum
 from kilotune.spaces.reverse_split.construction import starting_plans
 from kilotune.spaces.reverse_split.horner import horner_plans
 from kilotune.spaces.reverse_split.improvement import plan_cost
+from kilotune.spaces.reverse_split.nested_constants import most_nested, nested_plans
 from kilotune.spaces.reverse_split.portfolio import WalkLimits, WalkPortfolio
 from kilotune.spaces.reverse_split.programs import Costs
 from kilotune.spaces.reverse_split.recomputing import recomputed
@@ -34,6 +36,10 @@ MOST_STEPS = 40
 """Steps of walks for one kernel."""
 
 
+SHARE_OF_NESTING, NESTINGS, MOST_NESTINGS = 0.2, 4, 16
+"""What kernels that share constants take of the time, in how many searches, and how many these are at most."""
+
+
 @dataclass(frozen=True)
 class KernelSearch:
     """What the searches of all kernels have in common. `kept`: results stay in their registers to the end. `steps`: of walks for one
@@ -50,7 +56,12 @@ class KernelSearch:
 
     def plans(self, wanted: Sequence[Sum]) -> Iterator[Plan | None]:
         """In the end a plan of all wanted sums (units of `2**-depth`; distinct, none zero, none the image) that fits the
-        registers; None for every step on the way, and where a kernel does not fit what is left."""
+        registers, and before it one of shared constants, where that is a way; None for every step on the way, and where a kernel does not
+        fit what is left."""
+        if self.kept:
+            together = yield from self._together(wanted)
+            if together is not None:
+                yield together
         parts = remainders(wanted, Sum.image(self.depth), self.target, self.kept)
         found: list[Plan] = []
         left = self.seconds_left()
@@ -66,6 +77,50 @@ class KernelSearch:
                 return
             found.append(best)
         yield _joined(found, parts)
+
+    def _together(self, wanted: Sequence[Sum]) -> Generator[None, None, Plan | None]:
+        """A plan of kernels of many digits: as many as registers have room for by the same constants, the others, those of the smallest
+        weights, of what is left of the image. None where that is no way."""
+        order = sorted(range(len(wanted)), key=lambda number: (-wanted[number].cardinality, number))
+        nested, others = order[: most_nested(self.registers)], order[most_nested(self.registers) :]
+        left = self.seconds_left()
+        plan = yield from self._nested([wanted[number] for number in nested], bool(others), left)
+        if plan is None:
+            return None
+        if not others:
+            return replace(plan, results=tuple(plan.results[at] for at in _places(nested)))
+        steps, results = list(plan.steps), list(plan.results[:-1])
+        image = _image_again(plan, steps)
+        for place, number in enumerate(others):
+            until = left * (1 - SHARE_OF_THE_TIME * (place + 1) / len(others)) if math.isfinite(left) else 0.0
+            best: Plan | None = None
+            registers, last = self.registers - len(nested) - place, place == len(others) - 1
+            for plan_so_far in self._of_one(wanted[number], registers, last, until):
+                best = plan_so_far
+                yield None
+            if best is None:
+                return None
+            results.append(_appended(steps, best, image)[0])
+        whole = Plan(plan.target, plan.depth, tuple(steps), tuple(results[at] for at in _places([*nested, *others])))
+        return whole if is_exact(whole) else None
+
+    def _nested(self, sums: Sequence[Sum], image_stays: bool, left: float) -> Generator[None, None, Plan | None]:
+        """The shortest plan by nested constants that is found in its share of the time."""
+        best: Plan | None = None
+        until = left * (1 - SHARE_OF_NESTING)
+        seconds = left * SHARE_OF_NESTING / NESTINGS
+        found = nested_plans(
+            sums, self.depth, self.target, self.registers, self.seed, image_stays=image_stays, seconds=seconds
+        )
+        searches = 0
+        for plan in found:
+            yield None
+            if plan is not None:
+                searches += 1
+                best = plan if best is None or len(plan.steps) < len(best.steps) else best
+            if best is not None and (self.seconds_left() < until or searches == MOST_NESTINGS):
+                break
+        return best
 
     def _of_one(self, total: Sum, registers: int, last: bool, until: float) -> Iterator[Plan | None]:
         """The cheapest plan so far of one kernel, after each step; unless it is the `last`, the image is still there when it ends."""
@@ -106,13 +161,35 @@ class KernelSearch:
         return ordered
 
 
+def _places(order: Sequence[int]) -> list[int]:
+    """Where each number stands in an order."""
+    return sorted(range(len(order)), key=order.__getitem__)
+
+
+def _image_again(plan: Plan, steps: list[PlanStep]) -> int:
+    """Adds steps that double the last result of the plan, a half of the image or a quarter, ..., until it is the image; its number."""
+    value, at = computed(plan)[-1], plan.results[-1]
+    while value != Sum.image(plan.depth):
+        if plan.target == "auke":
+            steps.append(PlanStep("add", (at, at)))
+        else:  # an addition wants two registers; a - (-a) needs no copy
+            steps += [PlanStep("neg", (at,)), PlanStep("sub", (at, len(steps) + 1))]
+        value, at = value.scaled(2), len(steps)
+    return at
+
+
+def _appended(steps: list[PlanStep], plan: Plan, image: int) -> list[int]:
+    """Adds the steps of a plan whose image is the value of that number; the numbers of its results."""
+    numbers = [image, *range(len(steps) + 1, len(steps) + 1 + len(plan.steps))]
+    steps += [PlanStep(step.op, tuple(numbers[at] for at in step.operands), step.directions) for step in plan.steps]
+    return [numbers[at] for at in plan.results]
+
+
 def _joined(plans: Sequence[Plan], parts: Sequence[Remainder]) -> Plan:
     """One plan after the other; the first result of each is what is left of its kernel."""
     steps, results = list[PlanStep](), dict[int, int]()
     for plan, part in zip(plans, parts, strict=True):
-        numbers = [0, *range(len(steps) + 1, len(steps) + 1 + len(plan.steps))]
-        steps += [PlanStep(step.op, tuple(numbers[at] for at in step.operands), step.directions) for step in plan.steps]
-        results[part.kernel] = numbers[plan.results[0]]
+        results[part.kernel] = _appended(steps, plan, 0)[0]
         if part.base is not None:
             steps += part.steps(plan.target, results[part.kernel], results[part.base], len(steps) + 1)
             results[part.kernel] = len(steps)

@@ -15,7 +15,8 @@ import numpy.typing as npt
 
 from kilotune.spaces.reverse_split.cell_walks import CellWalk
 
-MOST_OF_A_CONSTANT = 2
+MOST_OF_A_CONSTANT, MOST_OF_FEW, FEW = 2, 3, 3
+"""How often a weight has a constant, and how often where there are so few of them or fewer."""
 
 MISSING = 1 << 20
 """The price of a weight that is no sum of the constants: more than any program takes."""
@@ -27,7 +28,7 @@ Absorbed = tuple[int, int]
 
 @dataclass(frozen=True)
 class TermPrices:
-    """Every sum of at most `MOST_OF_A_CONSTANT` of each constant with signs: `counts` [sums, constants], and what a cell of it takes.
+    """Every sum of a few of each constant with signs: `counts` [sums, constants], and what a cell of it takes.
 
     `inner` [2, 2, sums]: where the move to the cell subtracts one of its terms (first index 1), and the move from it adds one (second
     index 1); `first` [2, sums]: of the cell where a walk begins, whose first term is the total.
@@ -41,7 +42,8 @@ class TermPrices:
 @cache
 def term_prices(constants: int, target: str) -> TermPrices:
     """For a number of constants."""
-    span = range(-MOST_OF_A_CONSTANT, MOST_OF_A_CONSTANT + 1)
+    most = MOST_OF_FEW if constants <= FEW else MOST_OF_A_CONSTANT
+    span = range(-most, most + 1)
     counts = np.array(list(itertools.product(span, repeat=constants)), dtype=np.int64)
     plus, minus = np.maximum(counts, 0), np.maximum(-counts, 0)
     inner = [[_added(plus, out, target) + _less(minus, taken) for out in (0, 1)] for taken in (0, 1)]

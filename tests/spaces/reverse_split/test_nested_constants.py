@@ -1,0 +1,112 @@
+"""Kernels by one list of constants, of which each takes fewer: the program computes them, is as long as its price says, and fits."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import random
+
+import pytest
+
+from kilotune.codegen.scamp.plan import computed
+from kilotune.codegen.scamp.registers import needed_registers
+from kilotune.codegen.scamp.sums import Sum
+from kilotune.spaces.reverse_split import nested_constants as module
+from kilotune.spaces.reverse_split.horner import horner_kernels
+from kilotune.spaces.reverse_split.nested_constants import (
+    NestedChoice,
+    NestedPrices,
+    doublings,
+    most_nested,
+    nested_plans,
+    nested_program,
+)
+from kilotune.spaces.reverse_split.one_by_one import KernelSearch
+from kilotune.spaces.reverse_split.programs import INSTRUCTIONS, load_kernel
+from kilotune.spaces.reverse_split.term_prices import MISSING
+
+TARGETS = ("auke", "scamp5")
+DEPTH, SPARE = 7, 4
+
+
+def kernels(seed: int, count: int, largest: int = 127) -> list[Sum]:
+    """Of 3x3 odd weights over 128, with some room for halvings."""
+    generator = random.Random(seed)
+    cells = list(itertools.product((-1, 0, 1), repeat=2))
+    weights = [{cell: 2 * generator.randint(-largest // 2, largest // 2) + 1 for cell in cells} for _ in range(count)]
+    return [Sum.of(one).scaled(1 << SPARE) for one in weights]
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("order", list(itertools.permutations(range(3))))
+def test_a_program_is_no_longer_than_its_price_in_every_order(target: str, order: tuple[int, ...]) -> None:
+    sums = kernels(3, 3, largest=30)
+    prepared = horner_kernels(sums, DEPTH + SPARE, target, 5)
+    choice = NestedChoice(order, (1, 4, -15, 9, 24))
+    length = NestedPrices(prepared).length(choice)
+    assert length < MISSING
+    plan = nested_program(prepared, choice, 1)
+    assert computed(plan) == (*sums, Sum.of({(0, 0): 1}).scaled(1 << SPARE))
+    assert len(plan.steps) <= length
+
+
+def test_prices_say_no_more_than_a_limit_wants_to_know() -> None:
+    """What is kept from one question to the next changes no answer."""
+    prepared, generator = horner_kernels(kernels(5, 3, largest=30), DEPTH + SPARE, "scamp5", 5), random.Random(2)
+    kept = NestedPrices(prepared)
+    for _ in range(60):
+        constants = tuple(generator.sample((1, -2, 3, 4, 5, -7, 9, 12, -15, 24, 64), 5))
+        choice = NestedChoice(tuple(generator.sample(range(3), 3)), constants)
+        length, limit = NestedPrices(prepared).length(choice), generator.randint(40, 90)
+        assert kept.length(choice) == length
+        limited = kept.length(choice, limit)
+        assert limited == length if length <= limit else limit < limited <= length
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize(
+    ("count", "registers", "image_stays"), [(3, 6, True), (3, 6, False), (2, 5, True), (1, 4, False)]
+)
+def test_plans_fit_while_the_results_wait(
+    target: str, count: int, registers: int, image_stays: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "MOST_ANNEALED", 1_500)
+    sums = kernels(count, count)
+    found = nested_plans(sums, DEPTH + SPARE, target, registers, 1, image_stays=image_stays)
+    plan = next((one for one in itertools.islice(found, 60) if one is not None), None)
+    assert plan is not None
+    assert needed_registers(plan) <= registers
+    results = computed(plan)
+    assert list(results[:count]) == sums
+    assert len(results) == count + image_stays
+    if image_stays:
+        image = Sum.image(DEPTH + SPARE)
+        halved = image.cardinality // results[-1].cardinality
+        assert results[-1].scaled(halved) == image
+        assert doublings(image.cardinality, results[-1].cardinality) == 2 * math.log2(halved)
+
+
+def test_what_is_too_much_or_too_simple_is_left_alone() -> None:
+    assert most_nested(6) == 3
+    assert not list(nested_plans(kernels(1, 4), DEPTH + SPARE, "scamp5", 6, 0))
+    assert not list(nested_plans([Sum.of({(0, 0): 3, (1, 0): -1, (2, 0): 2})], 4, "scamp5", 6, 0))
+    assert not list(nested_plans([], 4, "scamp5", 6, 0))
+
+
+@pytest.mark.skipif(load_kernel() is None, reason="needs a C compiler")
+@pytest.mark.parametrize("target", TARGETS)
+def test_kernels_beyond_those_that_share_constants_follow_from_the_image(
+    target: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "MOST_ANNEALED", 3_000)
+    monkeypatch.setattr("kilotune.spaces.reverse_split.one_by_one.MOST_NESTINGS", 1)
+    monkeypatch.setattr("kilotune.spaces.reverse_split.one_by_one.remainders", None)  # they are not asked for
+    wanted = tuple(kernels(8, 4))
+    search = KernelSearch(
+        target, DEPTH + SPARE, INSTRUCTIONS, 6, seed=1, seconds_left=lambda: math.inf, kept=True, steps=2
+    )
+    *before, plan = search.plans(wanted)
+    assert plan is not None
+    assert not any(before)
+    assert computed(plan) == wanted
+    assert needed_registers(plan) <= 6
