@@ -105,8 +105,6 @@ def test_kernels_beyond_those_that_share_constants_follow_from_the_image(
     search = KernelSearch(
         target, DEPTH + SPARE, INSTRUCTIONS, 6, seed=1, seconds_left=lambda: math.inf, kept=True, steps=2
     )
-    *before, plan = search.plans(wanted)
-    assert plan is not None
-    assert not any(before)
+    plan = next(found for found in search.plans(wanted) if found is not None)
     assert computed(plan) == wanted
     assert needed_registers(plan) <= 6
