@@ -36,6 +36,7 @@ class StudyRecord:
         self.elapsed_before_s = 0.0  # of earlier runs
         self._store = store
         self._unwritten: list[TrialRow] = []
+        self._kept: dict[str, Any] = {}  # of the request, without a store
 
     @property
     def front(self) -> Front:
@@ -97,13 +98,16 @@ class StudyRecord:
         self._unwritten.clear()
 
     def stored_request(self) -> Mapping[str, Any]:
-        """The caller's JSON object that the store holds with the study; empty without a store. StoreError."""
-        return {} if self._store is None else self._store.study(self.name).request
+        """The caller's JSON object that the store holds with the study; without a store what was added to it. StoreError."""
+        return self._kept if self._store is None else self._store.study(self.name).request
 
     def keep_in_request(self, key: str, value: Any) -> None:
-        """Add what can be JSON to that object; nothing without a store. StoreError."""
-        if self._store is not None:
-            self._store.change_request(self.name, {**self.stored_request(), key: value})
+        """Add what can be JSON to that object; without a store it lasts as long as the study does. StoreError."""
+        request = {**self.stored_request(), key: value}
+        if self._store is None:
+            self._kept = request
+        else:
+            self._store.change_request(self.name, request)
 
     def work_sharing(self) -> WorkSharing:
         """How this process shares the study's trials with others."""

@@ -23,6 +23,8 @@ from kilotune.experiments.problems.problem_entry import entry_of
 from kilotune.experiments.studies import tuning
 from kilotune.experiments.studies.command_time import FIRST_ANSWER_S
 from kilotune.experiments.studies.libraries import load_libraries
+from kilotune.experiments.studies.measured_finalists import kept_fastest
+from kilotune.experiments.studies.placing_finalists import exported_trial
 from kilotune.experiments.terminal.summary import print_summary
 from kilotune.search.budget import Budget
 from kilotune.search.result import Progress, Result, Status
@@ -61,8 +63,8 @@ class TunedStudy:
 
     @property
     def result(self) -> Result:
-        """Where the study stands."""
-        return self.search.result()
+        """Where the study stands; its best is the finalist that was fastest on the device, once `outcome` has run some there."""
+        return kept_fastest(self.problem, self.search, self.search.result())
 
     @property
     def status(self) -> Status:
@@ -73,7 +75,7 @@ class TunedStudy:
     def best(self) -> Trial | None:
         """The best trial (`.assignment`, `.metrics`, `.number`); the one nearest to feasible when none is (see `feasible`).
         None when nothing was measured."""
-        best = self.search.front.best
+        best = self.result.best
         return None if best is None or best.measurement.failure is not None else best
 
     @property
@@ -192,12 +194,12 @@ class TunedStudy:
     def export(
         self, folder: str | os.PathLike[str], target: str | None = None, level: str | None = None
     ) -> dict[str, str]:
-        """Write the best trial as `tune export` does: a program for `target` ("c", "arduino", ...), a placement, decisions.
-        The paths written, by what they are. ValueError when there is nothing to write, or the folder holds something else."""
+        """Write what `tune export` writes of the best trial, or of the one that held on the board: a program for `target` ("c",
+        "arduino", ...), a placement, decisions. The paths written, by what they are. ValueError when there is nothing to write, or the folder holds something else."""
         if self.best is None:
             raise ValueError(f"Study {self.name!r} has measured nothing yet: there is nothing to export.")
         path = Path(folder)
-        return export_trial(self.problem, self.best, path, target, level)
+        return export_trial(self.problem, exported_trial(self.problem, self.search, None), path, target, level)
 
     def __repr__(self) -> str:
         return f"TunedStudy({', '.join(f'{key}: {value}' for key, value in self._facts().items())})"

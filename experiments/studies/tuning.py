@@ -270,9 +270,10 @@ def conclude(
         return made_in_time(is_over, lambda: problem.check_on_device(trial, levels))
 
     paper = procedure_in_time(study, result, lambda: procedure_of(problem, study), is_over)
-    finalists = MeasuredFinalists(kept_fastest(problem, study, result))
     if most_checked:
         finalists = measured_finalists(problem, study, result, paper.answer, is_over)
+    else:
+        finalists = MeasuredFinalists(kept_fastest(problem, study, result))
     result = finalists.result
     test = on_data(result.best)
     float_metrics = made_in_time(is_over, lambda: float_metrics_of(problem)) or {}

@@ -200,6 +200,7 @@ def test_strategies_walk_from_infeasible_to_feasible(strategy: str) -> None:
     space = FlatProblem(20, 4, 4, constraints=(Constraint("weight", 74),))  # the first options weigh more
     assert Ranking.of(space).violation(space.evaluate([next(all_candidates(space))])[0]) > 0
     assert not search(space, "random", 300)[1].feasible
+    # no strategy arrives on every seed: over 24 of them tpe does on half
     assert search(space, strategy, 300, seed=1)[1].feasible
 
 

@@ -56,6 +56,9 @@ COMPILED = (
 LIMIT_OPTIONS = MappingProxyType({name: quantity.option for name, quantity in LIMITED.items() if quantity.option})
 """Options of a request by what --limit calls them."""
 
+LEAST_FLIPS_ADVISED = 0.01
+"""Expected flips of training samples below which there are none to ask fewer of."""
+
 SEEDOT_OPTIONS = MappingProxyType({"accuracy_drop": "seedot_drop", "permitted_loss": "seedot_loss"})
 """Where a request for seedot holds what --drop and --loss say: without them it wants the most precise program, while the fields of
 their own names always have a number."""
@@ -149,10 +152,11 @@ class ModelProblem(TunedModel):
         (flips,) = FreshInputs(self.space.evaluator).expected_flips(self.lower(trial.assignment))
         if flips <= permitted:
             return []
-        known = trial.metrics.get("expected_flips", 0.0)
+        fewer = min(permitted, trial.metrics.get("expected_flips", 0.0) / 2.0)
+        advice = f": --flips {fewer:.3g} asks for fewer" if fewer >= LEAST_FLIPS_ADVISED else ""
         return [
             f"Of {samples} made-up inputs like the training samples {flips:.3g} may be expected to change class, "
-            f"more than --drop permits of training samples: --flips {min(permitted, known / 2.0):.3g} asks for fewer."
+            f"more than --drop permits of training samples{advice}."
         ]
 
     def _rounding(self, trial: Trial) -> str:

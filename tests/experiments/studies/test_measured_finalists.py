@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
+
 from kilotune.evaluators.executors.in_process import InProcessExecutor
+from kilotune.experiments.notebook.tuned_study import TunedStudy
 from kilotune.experiments.studies.command_time import never
 from kilotune.experiments.studies.measured_finalists import (
     LEAST_DISTANCE,
@@ -20,9 +23,11 @@ from kilotune.experiments.studies.measured_finalists import (
 )
 from kilotune.experiments.studies.placing_finalists import exported_trial
 from kilotune.experiments.studies.storage import open_store
+from kilotune.experiments.studies.tuning import Workplace
 from kilotune.search.budget import Budget
 from kilotune.search.result import Result
 from kilotune.search.space import Assignment, Measurement, Objective, Option, Trial
+from kilotune.search.stored_rows import StudyRow
 from kilotune.search.study import Study
 from tests.search.problems import FlatProblem
 
@@ -61,14 +66,17 @@ class OnADevice:
         return None
 
 
-def searched(problem: OnADevice, folder: Path, paper: int = 0) -> tuple[Study, Result, MeasuredFinalists]:
-    """Fifty candidates at random, and the finalists; the paper's answer is the last but `paper` by prediction."""
-    store = open_store(f"sqlite:///{folder / 'studies.db'}")
-    study = Study.create(store, "timed", problem.space, "random", 0, request={})
+def searched(problem: OnADevice, folder: Path | None) -> tuple[Study, Result, MeasuredFinalists]:
+    """Fifty candidates at random, and the finalists; the paper's answer is the last by prediction. Without a folder nothing is stored."""
+    if folder is None:
+        study = Study(problem.space, "random", 0)
+    else:
+        store = open_store(f"sqlite:///{folder / 'studies.db'}")
+        study = Study.create(store, "timed", problem.space, "random", 0, request={})
     result = study.run(InProcessExecutor(problem.space), Budget(trials=50))
     assert result.best is not None
     assert not result.proved
-    answer = sorted(study.trials(), key=lambda trial: trial.metrics["cycles"])[-1 - paper]
+    answer = sorted(study.trials(), key=lambda trial: trial.metrics["cycles"])[-1]
     return study, result, measured_finalists(problem, study, result, answer, never)  # type: ignore[arg-type]
 
 
@@ -90,12 +98,13 @@ def test_finalists_are_the_best_the_papers_answer_and_fast_ones_that_differ(tmp_
     assert (finalists.result, finalists.said) == (result, None)  # predictions had their order right
 
 
-def test_what_is_fastest_on_the_device_is_kept_and_found_again(tmp_path: Path) -> None:
+@pytest.mark.parametrize("stored", [True, False])
+def test_what_is_fastest_on_the_device_is_kept_and_found_again(tmp_path: Path, stored: bool) -> None:
     first = OnADevice(Timed(3, SIDE, 0), {})
     searched(first, tmp_path / "first")
     best, paper, third, fourth = (options_of(one) for one in first.ran[:4])
     problem = OnADevice(Timed(3, SIDE, 0), {best: 50.0, paper: 40.0, third: 30.0, fourth: 7.0}, too_large=(fourth,))
-    study, result, finalists = searched(problem, tmp_path / "second")
+    study, result, finalists = searched(problem, tmp_path / "second" if stored else None)
     chosen = finalists.result.best
     assert chosen is not None
     assert options_of(chosen.assignment) == third
@@ -104,7 +113,24 @@ def test_what_is_fastest_on_the_device_is_kept_and_found_again(tmp_path: Path) -
     assert finalists.said.endswith("takes 50.")
     assert kept_fastest(problem, study, study.result()).best == chosen  # type: ignore[arg-type]
     assert exported_trial(problem, study, None) == chosen  # type: ignore[arg-type]
+    row = StudyRow("timed", "timed", "", "random", 0, "50trials")
+    assert TunedStudy(problem, study, Workplace(jobs=1), row).best == chosen  # type: ignore[arg-type]
     assert study.result().best == result.best
+    interrupted = measured_finalists(problem, study, result, None, lambda: True)  # type: ignore[arg-type]
+    assert interrupted.result.best == chosen, "what export writes, and what the summary says"
+
+
+def test_a_better_candidate_found_since_is_not_hidden_by_a_finalist_of_before(tmp_path: Path) -> None:
+    first = OnADevice(Timed(3, SIDE, 0), {})
+    searched(first, tmp_path / "first")
+    best, third = options_of(first.ran[0]), options_of(first.ran[2])
+    problem = OnADevice(Timed(3, SIDE, 0), {best: 50.0, third: 30.0})
+    study, result, finalists = searched(problem, tmp_path / "second")
+    assert finalists.result.best != result.best
+    assert result.best is not None
+    better = Trial(1000, result.best.assignment, Measurement({"cycles": 1.0, "loss": 1.0}))
+    for since in (replace(result, best=better), replace(result, proved=True)):
+        assert kept_fastest(problem, study, since) == since  # type: ignore[arg-type]
 
 
 def test_few_or_no_finalists_are_run_where_simulating_takes_long(tmp_path: Path) -> None:
