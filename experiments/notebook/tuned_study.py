@@ -195,7 +195,8 @@ class TunedStudy:
         self, folder: str | os.PathLike[str], target: str | None = None, level: str | None = None
     ) -> dict[str, str]:
         """Write what `tune export` writes of the best trial, or of the one that held on the board: a program for `target` ("c",
-        "arduino", ...), a placement, decisions. The paths written, by what they are. ValueError when there is nothing to write, or the folder holds something else."""
+        "arduino", ...), a placement, decisions. The paths written, by what they are. ValueError when there is nothing to write, or the
+        folder holds something else."""
         if self.best is None:
             raise ValueError(f"Study {self.name!r} has measured nothing yet: there is nothing to export.")
         path = Path(folder)

@@ -65,14 +65,15 @@ def test_a_result_says_where_new_samples_may_lose_more_than_was_permitted() -> N
         options = read_options(space, CommandOptions({"accuracy_drop": 0.5}, limits))
         return build_problem(TuneRequest(space, str(resolve_input(MODEL)), "random", options=options))
 
-    def lines(problem: ModelProblem, candidate: Assignment | None = None) -> list[str]:
+    def lines(problem: ModelProblem, candidate: Assignment | None = None, known: float = 30.0) -> list[str]:
         candidate = candidate or random_candidate(problem.space, np.random.default_rng(0))
-        return problem.lines(Trial(0, candidate, Measurement({"accuracy_percent": 100.0, "expected_flips": 30.0})))
+        return problem.lines(Trial(0, candidate, Measurement({"accuracy_percent": 100.0, "expected_flips": known})))
 
     problem = problem_of("shiftry", {})
     (line,), samples = lines(problem), problem.sample_counts()["train"]
     assert line.startswith(f"Of {samples} made-up inputs ")
     assert line.endswith(f" --flips {samples / 200.0:.3g} asks for fewer.")
+    assert lines(problem, known=0.0)[0].endswith(" more than --drop permits of training samples.")
     assert lines(problem, next(iter(problem.space.procedure()))[0]) == []
     assert lines(problem_of("shiftry", {"flash": 10000})) == lines(problem_of("seedot", {})) == []
 
