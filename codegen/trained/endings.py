@@ -41,11 +41,13 @@ class Returns(enum.Enum):
 class Ending:
     """`score`: the value of the file that decides the class, `value`: the one that is returned as real numbers. `passed`: the kinds of the
     operators behind `score`, which change no class; "Concat" among them stands for the probabilities of no and yes, of which `score`
-    is the one of yes before its Sigmoid."""
+    is the one of yes before its Sigmoid. `of_last_axis`: whether the probabilities are of the scores along the last axis of `score`, and
+    not of all of them wherever they stand."""
 
     score: str
     value: str
     passed: frozenset[str] = frozenset()
+    of_last_axis: bool = False
 
     @property
     def classifies(self) -> bool:
@@ -63,7 +65,8 @@ def ending_of(graph: TrainedGraph) -> Ending:
         raise InputError(graph.path, subject="graph outputs", expected="one, or a label and probabilities", found=names)
     value = (others or labels)[0]
     score, passed = _score(graph, makers, (labels or others)[0])
-    return Ending(score, value, passed)
+    of_rows = any(score in node.inputs[:1] and _is_of_last_axis(node) for node in graph.nodes)
+    return Ending(score, value, passed, of_last_axis=bool(passed) and of_rows)
 
 
 def _is_label(makers: Mapping[str, TrainedNode], name: str) -> bool:
@@ -99,6 +102,8 @@ def _score(graph: TrainedGraph, makers: Mapping[str, TrainedNode], name: str) ->
         kinds.add(node.kind)
         if node.kind != "ArgMax":
             kept, passed = name, frozenset(kinds)
+        if _is_of_last_axis(node):
+            break  # whose axis of what is before it this is, is not looked for
     if kept == name or "ArgMax" not in kinds or passed:
         return kept, passed
     return kept, frozenset({"ArgMax"})
@@ -113,6 +118,10 @@ def _over_scores(graph: TrainedGraph, node: TrainedNode) -> bool:
     if node.opset < WHOLE_ROWS_BEFORE:  # all axes from that one on are one row
         return rank is None or axis in (0, 1) or axis % rank in (0, 1)
     return axis == -1 or (axis > 0 if rank is None else axis % rank == rank - 1)
+
+
+def _is_of_last_axis(node: TrainedNode) -> bool:
+    return node.kind in PROBABILITIES and node.opset >= WHOLE_ROWS_BEFORE
 
 
 def _cuts_off(makers: Mapping[str, TrainedNode], node: TrainedNode) -> bool:

@@ -17,11 +17,12 @@ from kilotune.codegen.diagnostics import InputError
 from kilotune.codegen.feature_scaling import FeatureScaling
 from kilotune.codegen.file_kinds import FileKind, kind_of_file
 from kilotune.codegen.float_evaluator import run_float
+from kilotune.codegen.ir import View
 from kilotune.codegen.trained.classical import DOMAIN, TREES, without_classical
 from kilotune.codegen.trained.column_selection import with_columns_in_weights
 from kilotune.codegen.trained.constant_nodes import with_constants, with_executed_constants
 from kilotune.codegen.trained.conversion import Converted, convert, converted_nodes, shortened
-from kilotune.codegen.trained.endings import RENAMING, Returns, ending_of
+from kilotune.codegen.trained.endings import RENAMING, Ending, Returns, ending_of
 from kilotune.codegen.trained.feature_scales import scaled_features
 from kilotune.codegen.trained.frames import over_frames
 from kilotune.codegen.trained.joining import with_joined_parts
@@ -104,24 +105,27 @@ def _rescaled(samples: Samples, scaling: FeatureScaling) -> Samples:
 
 
 def _check_scores(model: TrainedGraph, converted: Converted) -> None:
-    """InputError for a file whose largest score is that of one: its class is always the first."""
-    ending = ending_of(model)
-    if (
-        converted.class_count in (1, 2)
-        and ending.classifies
-        and "Concat" not in ending.passed
-        and _score_count(model) == 1
-    ):
-        raise InputError(model.path, subject="scores", expected="those of at least two classes", found="one")
+    """InputError for a file whose largest score is that of one: its class is always the first. And for one that puts the probabilities of
+    several yes behind those of their no, of which `ending_of` knows only one."""
+    ending, classes = ending_of(model), converted.class_count
+    if "Concat" in ending.passed:
+        if classes != 2:
+            expected, found = "those of no and yes, one each", f"{classes} of each"
+            raise InputError(model.path, subject="probabilities", expected=expected, found=found)
+        return
+    if ending.classifies and (classes in (1, 2) or ending.of_last_axis):
+        scores = _scores(model, ending)
+        if scores.size == 1 or (ending.of_last_axis and scores.shape[-1] == 1):
+            raise InputError(model.path, subject="scores", expected="those of at least two classes", found="one")
 
 
-def _score_count(model: TrainedGraph) -> int:
-    """How many scores tell the classes apart."""
-    score = ending_of(model).score
-    for node in reversed(model.nodes):
+def _scores(model: TrainedGraph, ending: Ending) -> View:
+    """What tells the classes apart."""
+    score = ending.score
+    for node in () if ending.of_last_axis else reversed(model.nodes):
         if score in node.outputs and node.kind in RENAMING | {"ArgMax"}:
             score = node.inputs[0]
-    return convert(replace(model, outputs=(score,)), "", Returns.VALUE).program.result.size
+    return convert(replace(model, outputs=(score,)), "", Returns.VALUE).program.result
 
 
 def read_trained(path: Path) -> TrainedGraph:

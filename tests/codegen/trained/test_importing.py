@@ -245,6 +245,30 @@ def test_the_largest_of_one_score_is_refused(
         imported(case(tail, outputs=1), tmp_path)
 
 
+@pytest.mark.parametrize("largest", [True, False])
+def test_probabilities_of_one_score_each_are_refused(largest: bool, tmp_path: Path) -> None:
+    """Each is 1 whatever its score is."""
+    nodes: list[Any] = [("Gemm", ["x", "w"], ["s"], {}), ("Reshape", ["s", "rows"], ["r"], {})]
+    nodes.append(("Softmax", ["r"], ["p" if largest else "y"], {"axis": -1}))
+    nodes += [("ArgMax", ["p"], ["y"], {"axis": 0})] * largest
+    constants = {"w": draw(6, 3), "rows": np.array([3, 1])}
+    with pytest.raises(InputError, match="scores: expected those of at least two classes, found one"):
+        imported(Case("net", (1, 6), nodes, constants), tmp_path)
+
+
+def test_several_yes_behind_their_no_are_not_taken_for_two_classes(tmp_path: Path) -> None:
+    nodes = [
+        ("Gemm", ["x", "w"], ["s"], {}),
+        ("Sigmoid", ["s"], ["p"], {}),
+        ("Sub", ["one", "p"], ["q"], {}),
+        ("Concat", ["q", "p"], ["c"], {"axis": 1}),
+        ("ArgMax", ["c"], ["y"], {"axis": 1}),
+    ]
+    constants = {"w": draw(6, 3), "one": np.float32(1.0)}
+    with pytest.raises(InputError, match="probabilities: expected those of no and yes, one each, found 3 of each"):
+        imported(Case("net", (1, 6), nodes, constants), tmp_path)
+
+
 @pytest.mark.parametrize("names", [(1, 2), (-1, 1)])
 def test_other_labels_of_one_probability_are_refused(names: tuple[int, int], tmp_path: Path) -> None:
     model = case(("Sigmoid", ["s"], ["y"], {}), outputs=1)
