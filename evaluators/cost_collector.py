@@ -69,6 +69,7 @@ class Collector:
         self._function_bits = np.array([f.bits for f in functions] or [16], dtype=np.int64)
         self._function_scales = np.array([f.scale for f in functions] or [14], dtype=np.int64)
         self._function_tables = np.array([1 if f.fine else 0 for f in functions] or [0], dtype=np.int64)
+        self._function_divides = ~np.array(batch.by_half_tanh or [False])
         self._numbers: list[IntArray] = []
         self._counts: list[float] = []
         self._mask: Mask | None = None
@@ -189,13 +190,14 @@ class Collector:
         self.down(count, width, shift, np.where(shift < 0, wide, width))
 
     def function(self, count: float, row: int, kind: str) -> None:
-        """Exp; Sigmoid and Tanh divide besides, a bit of the quotient a step."""
+        """Exp; Sigmoid and Tanh divide besides, a bit of the quotient a step, where the table is that of e**-t and not their own."""
         chosen = self.column(row, Column.FUNCTION)
         tables, bits = self._function_tables[chosen], self._function_bits[chosen]
         self.add(count, number("function", FUNCTIONS.index(kind), width_position(bits), tables))
         if kind != "Exp":
             scale = np.clip(self._function_scales[chosen], 0, 31)
-            self.add(count, number("fraction", np.where(scale <= 6, 0, 1), scale))
+            with self.only(self._function_divides[chosen]):
+                self.add(count, number("fraction", np.where(scale <= 6, 0, 1), scale))
 
     def scan(self, count: float, kind: str, operand: CountedOperand) -> None:
         self.add(count, number("scan", kind_position(kind), width_position(self._bits[:, operand.column])))

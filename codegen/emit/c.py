@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -123,7 +124,7 @@ def emit_c(
     shape = shape or CodeShape()
     operators = Operators(batch.rounding)
     integers = Integers(
-        Functions(operators),
+        Functions(operators, frozenset(itertools.compress(batch.functions, batch.by_half_tanh))),
         batch.functions,
         narrow_sums(dataclasses.replace(batch, rows=rows[None]), parameters, shifts),
         largest_sums(batch, parameters),

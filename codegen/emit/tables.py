@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from types import MappingProxyType
 
 from kilotune.codegen import ir
 from kilotune.codegen.emit.constant_arrays import ConstantArray, constant_array, float_literal
@@ -10,12 +11,15 @@ from kilotune.codegen.emit.operators import CExpression, Operators, cast, consta
 from kilotune.codegen.emit.writer import Writer
 from kilotune.codegen.fixed.exponential import Exponential, LibraryExponential
 
+LOGISTICS = MappingProxyType({"sigmoid": "1 / (1 + e**-v)", "tanh": "tanh(v / 2)"})
+
 
 @dataclass
 class Functions:
-    """The tables and functions that a program needs; equal ones are emitted once."""
+    """The tables and functions that a program needs; equal ones are emitted once. `by_half_tanh`: those of which `half_tanh` is stored."""
 
     operators: Operators
+    by_half_tanh: frozenset[Exponential] = frozenset()
     definitions: list[str] = field(default_factory=list)
     arrays: list[ConstantArray] = field(default_factory=list)
     _array_names: dict[tuple[int, tuple[int, ...]], str] = field(default_factory=dict)
@@ -24,7 +28,8 @@ class Functions:
     def apply(self, operation: ir.TableFunction, table: Exponential, argument: CExpression, shift: int) -> CExpression:
         """Exp, Sigmoid or Tanh of `argument / 2**shift`, as `evaluators.fixed_point.reference.evaluate_function`."""
         scaled = self._scaled(table, argument, shift)
-        width = _argument_width(table, scaled.bits)
+        narrow = scaled.bits == 8 and table in self.by_half_tanh and table.last_told_apart < 1 << 8
+        width = 8 if narrow else _argument_width(table, scaled.bits)
         match operation:
             case ir.Exp():
                 function = self._exponential(table, width)
@@ -71,10 +76,9 @@ class Functions:
             return f"{self._exponential(table, width).text}(v > 0 ? ({int_type(width)})-v : v)"
         key = ("decay", table, width)
         if key not in self._made:
-            name, kind, last = f"kt_decay{len(self._made)}", f"uint{width}_t", table.last_told_apart
+            name, last = f"kt_decay{len(self._made)}", table.last_told_apart
             body = Writer()
-            body.line(f"{kind} t = v < 0 ? ({kind})(0u - ({kind})v) : ({kind})v;")
-            body.line(f"if (t > {last}) t = {last};")
+            _distance(body, width, last)
             result = self._look_up(body, table)
             body.line(f"return {result.text};")
             self._define(name, table, width, result.bits, "e**-|v|", body)
@@ -123,6 +127,8 @@ class Functions:
     def _logistic(self, stem: str, table: Exponential, width: int) -> CExpression:
         """Sigmoid and tanh from e**-|v| (Shiftry Section 5.4.1); for tanh the argument arrives doubled."""
         key = (stem, table, width)
+        if key not in self._made and table in self.by_half_tanh and table.half_tanh is not None:
+            self._made[key] = self._looked_up(stem, table, table.half_tanh, width)
         if key not in self._made:
             decay = self._decay(table, width)
             name = f"kt_{stem}{len(self._made)}"
@@ -136,10 +142,25 @@ class Functions:
                 ratio = self._fraction(table, f"{one} - decayed", one)
                 body.line(f"const {int_type(bits)} magnitude = ({int_type(bits)}){ratio};")
                 body.line(f"return v <= 0 ? ({int_type(bits)})-magnitude : magnitude;")
-            what = "1 / (1 + e**-v)" if stem == "sigmoid" else "tanh(v / 2)"
-            self._define(name, table, width, bits, what, body)
+            self._define(name, table, width, bits, LOGISTICS[stem], body)
             self._made[key] = CExpression(name, bits)
         return self._made[key]
+
+    def _looked_up(self, stem: str, table: Exponential, entries: tuple[int, ...], width: int) -> CExpression:
+        """The same from tanh(|v| / 2): with x = one**2 / (one + e**-|v|), an entry is the whole part of 2x less one, and a sigmoid that of
+        x for v >= 0, of one - x for v < 0. Only where e**-|v| is 0 or 1 is x a whole number."""
+        name, last, one = f"kt_{stem}{len(self._made)}", len(entries) - 1, 1 << table.scale
+        result = int_type(width_for(0, one))
+        body = Writer()
+        _distance(body, width, last)
+        body.line(f"{result} r = KT_LOAD{table.bits}(&{self.array(table.bits, entries)}[t]);")
+        if stem == "sigmoid":
+            body.line(f"r = ({result})((u{result})(r + {one}) >> 1);")
+            body.line(f"return v < 0 ? ({result})({one - 1} - r + (t == {last})) : r;")
+        else:
+            body.line(f"return v < 0 ? ({result})-r : r;")
+        self._define(name, table, width, width_for(0, one), LOGISTICS[stem], body)
+        return CExpression(name, width_for(0, one))
 
     def _fraction(self, table: Exponential, numerator: str, one: str) -> str:
         """numerator * 2**scale / (one + decayed), toward zero; the decayed is between 0 and one, so the ratio is at most 1."""
@@ -156,6 +177,13 @@ class Functions:
             f"    return quotient;\n#else\n    return ({kind})(((uint32_t)n << bits) / d);\n#endif\n}}",
         )
         return f"{name}(({kind})({numerator}), ({kind})({one} + decayed), {table.scale})"
+
+
+def _distance(body: Writer, width: int, last: int) -> None:
+    """t = |v|, at most `last`."""
+    kind = f"uint{width}_t"
+    body.line(f"{kind} t = v < 0 ? ({kind})(0u - ({kind})v) : ({kind})v;")
+    body.line(f"if (t > {last}) t = {last};")
 
 
 def _limit(body: Writer, table: Exponential, width: int) -> None:

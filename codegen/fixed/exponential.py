@@ -76,6 +76,21 @@ class Exponential:
         """Flash that they take."""
         return ((self.last_told_apart >> self.coarse_shift) + 1 + len(self.fine)) * self.bits // 8
 
+    @cached_property
+    def half_tanh(self) -> tuple[int, ...] | None:
+        """Integers at `scale` of tanh(t / 2), which sigmoids follow from as well, that may be stored in the place of e**-t, as many and as
+        long; None where e**-t is no array of its own from 1 to 0, or 1 takes all of its bits."""
+        one, stored = 1 << self.scale, self.coarse[: self.last_told_apart + 1]
+        plain = not self.fine and (self.coarse_shift, self.reference, self.sign) == (0, 0, -1)
+        if (
+            not plain
+            or one >> (self.bits - 1)
+            or (stored[0], stored[-1]) != (one, 0)
+            or not all(one > e > 0 for e in stored[1:-1])
+        ):
+            return None
+        return tuple(one * (one - e) // (one + e) for e in stored)
+
     def __call__(self, x: IntArray, rounding: Rounding) -> IntArray:
         """The exponential of every element of `x`."""
         t = np.clip(self.sign * (x - self.reference), 0, self.limit)

@@ -38,7 +38,7 @@ from kilotune.codegen.arrays import FloatArray, Int32Array, IntArray
 from kilotune.codegen.fixed.arithmetic import Rounding
 from kilotune.codegen.fixed.encoding import ParameterEncoding, stored_integers
 from kilotune.codegen.fixed.exponential import Exponential
-from kilotune.codegen.ir import Constants, Program
+from kilotune.codegen.ir import Constants, Exp, Program, operations
 from kilotune.codegen.ir.numbers import Constant
 
 
@@ -111,6 +111,12 @@ class FixedBatch:
         """Which parameters [N, variables] lie in flash as codes of less than a byte."""
         narrow = np.array([*(encoding.layout is not None for encoding in self.encodings), False])
         return np.asarray(narrow[self.encoded])  # without an encoding it is -1
+
+    @property
+    def by_half_tanh(self) -> tuple[bool, ...]:
+        """Of which of the functions `Exponential.half_tanh` stands in flash: where sigmoid and tanh are all that they are for."""
+        only = not any(isinstance(operation, Exp) for operation in operations(self.program.body))
+        return tuple(only and function.half_tanh is not None for function in self.functions)
 
     def encoding(self, index: int, column: int) -> ParameterEncoding | None:
         """How candidate `index` encodes the parameter in `column`."""

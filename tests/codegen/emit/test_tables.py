@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +16,7 @@ from kilotune.codegen.emit.tables import Functions
 from kilotune.codegen.fixed.arithmetic import Rounding, quantise
 from kilotune.codegen.fixed.exponential import Exponential, by_library, seedot_exponential, shiftry_exponential
 from kilotune.codegen.fixed.seedot import SeeDotLowering, SeeDotParameters
+from kilotune.codegen.fixed.shiftry import ShiftryLowering
 from kilotune.evaluators.fixed_point.reference import run_reference
 from tests.codegen.emit.compiled import compile_sources, needs_compiler
 
@@ -79,3 +81,37 @@ def test_the_library_in_a_tables_place(bits: int, tmp_path: Path) -> None:
     near = np.ldexp(1.0, max(face.result_scale - 22, 0)) + 1.0
     assert np.abs(found - exact).max() <= near
     assert np.abs(found - run_reference(batch, {}, arguments)[0, :, 0]).max() <= near
+
+
+def logistic_program(operations: tuple[type[ir.TableFunction], ...], count: int) -> ir.Program:
+    here = ir.Location("table.sd", 1, 1)
+    x = ir.Variable("x", (count,), ir.Role.INPUT, here)
+    parts = [ir.Variable(f"y{number}", (count,), ir.Role.TEMPORARY, here) for number in range(len(operations))]
+    body: list[ir.Operation] = [
+        kind(ir.whole(part), here, ir.whole(x)) for kind, part in zip(operations, parts, strict=True)
+    ]
+    if len(parts) == 2:
+        parts.append(ir.Variable("sum", (count,), ir.Role.TEMPORARY, here))
+        body.append(ir.Add(ir.whole(parts[2]), here, ir.whole(parts[0]), ir.whole(parts[1])))
+    return ir.Program("logistic", (x, *parts), tuple(body), ir.whole(parts[-1]), ir.ResultKind.REAL)
+
+
+@needs_compiler
+@pytest.mark.parametrize("operations", [(ir.Sigmoid,), (ir.Tanh,), (ir.Sigmoid, ir.Tanh), (ir.Sigmoid, ir.Exp)])
+@pytest.mark.parametrize("scale", [0, 3, 4, 6])
+def test_logistic_functions_by_their_own_integers_are_those_by_exponentials(
+    operations: tuple[type[ir.TableFunction], ...], scale: int, tmp_path: Path
+) -> None:
+    """Of all integers, in programs whose tables are for sigmoid and tanh alone: in as many bytes, without a division."""
+    arguments = np.arange(-128, 128)
+    program = logistic_program(operations, len(arguments))
+    variables = len(program.variables)
+    batch = ShiftryLowering(program, {}).lower([[8] * variables], [[scale] + [6] * (variables - 1)])
+    source = emit_c(batch, {})
+    if ir.Exp not in operations:
+        assert "kt_fraction" not in source.source
+        arrays = re.findall(r"kt_table\d+\[(\d+)\] KT_FLASH", source.source)
+        assert arrays == ["68"], "as many as e**-t has, for both functions"
+    found = compile_sources([source], tmp_path).run_integers(0, arguments[None])
+    expected = run_reference(batch, {}, np.ldexp(arguments[None].astype(float), -scale))
+    np.testing.assert_array_equal(found[0], np.asarray(expected).reshape(-1))
