@@ -18,7 +18,7 @@ from kilotune.search.space import HasReferencePoint, Objective, Trial
 from kilotune.search.study import Study
 
 FASTEST = "fastest"
-"""Where a study's stored request holds the number of the trial that was fastest."""
+"""Where a study's stored request holds which trial was fastest, and which was the best by prediction then: their numbers."""
 
 TIMED = ("cycles", "latency_ms")
 
@@ -45,8 +45,8 @@ def measured_finalists(
 ) -> MeasuredFinalists:
     """Run the finalists of a search for the least time, and keep with the study which was fastest.
 
-    The result is as it was where time is no objective or a whole front is asked for, without a device, where the least predicted time is
-    proved, and where `is_over` says so before two have been run.
+    The result is as it was where time is no objective or a whole front is asked for, without a device, and where the least predicted time
+    is proved. Where `is_over` says so before two have been run, an earlier process's finalist is taken if it still holds.
     """
     best, space = result.best, problem.space
     whole = isinstance(space, HasReferencePoint) and space.reference_point is not None
@@ -60,9 +60,9 @@ def measured_finalists(
         if check is not None and check.measured is not None and check.measured.fits:
             found[trial.number] = check.measured.cycles, trial
     if len(found) < 2 or best.number not in found:
-        return MeasuredFinalists(result)
+        return MeasuredFinalists(kept_fastest(problem, study, result))
     cycles, fastest = min(found.values(), key=lambda one: (one[0], one[1].number != best.number))
-    study.keep_in_request(FASTEST, fastest.number)
+    study.keep_in_request(FASTEST, {"trial": fastest.number, "best": best.number})
     if fastest.number == best.number:
         return MeasuredFinalists(result)
     said = (
@@ -73,9 +73,12 @@ def measured_finalists(
 
 
 def kept_fastest(problem: Problem, study: Study, result: Result) -> Result:
-    """The result with the finalist as its best that an earlier process of the study has found fastest, if any has."""
-    number = study.stored_request().get(FASTEST)
-    known = None if number is None else next((trial for trial in study.trials() if trial.number == number), None)
+    """The result with the finalist as its best that was found fastest, if one was, and if nothing better has been found by prediction
+    since: what a search that went on has found was not among those finalists."""
+    kept = study.stored_request().get(FASTEST)
+    if result.best is None or not isinstance(kept, dict) or kept.get("best") != result.best.number:
+        return result
+    known = next((trial for trial in study.trials() if trial.number == kept["trial"]), None)
     return result if known is None else _with_best(result, known, problem.space.objectives[0])
 
 

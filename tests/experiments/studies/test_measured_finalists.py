@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from time import monotonic
 from types import SimpleNamespace
 from typing import Any
 
 from kilotune.evaluators.executors.in_process import InProcessExecutor
-from kilotune.experiments.studies.command_time import never
+from kilotune.experiments.studies.command_time import CommandTime, never
 from kilotune.experiments.studies.measured_finalists import (
     LEAST_DISTANCE,
     MOST_CYCLES,
@@ -105,6 +106,29 @@ def test_what_is_fastest_on_the_device_is_kept_and_found_again(tmp_path: Path) -
     assert kept_fastest(problem, study, study.result()).best == chosen  # type: ignore[arg-type]
     assert exported_trial(problem, study, None) == chosen  # type: ignore[arg-type]
     assert study.result().best == result.best
+
+
+def test_a_finalist_is_forgotten_when_the_search_goes_on_to_something_better(tmp_path: Path) -> None:
+    first = OnADevice(Timed(3, SIDE, 0), {})
+    searched(first, tmp_path / "first")
+    best, paper, third = (options_of(one) for one in first.ran[:3])
+    problem = OnADevice(Timed(3, SIDE, 0), {best: 50.0, paper: 40.0, third: 30.0})
+    study, result, finalists = searched(problem, tmp_path / "second")
+    assert finalists.result.best is not None
+    cut = measured_finalists(problem, study, result, None, lambda: True)  # type: ignore[arg-type]
+    assert cut.result.best == finalists.result.best, "the time is up, and nothing has changed since"
+    better = replace(finalists.result.best, number=1000)
+    gone_on = replace(result, best=better)
+    assert kept_fastest(problem, study, gone_on).best == better  # type: ignore[arg-type]
+    cut = measured_finalists(problem, study, gone_on, None, lambda: True)  # type: ignore[arg-type]
+    assert cut.result.best == better, "it is what export writes, too"
+
+
+def test_finalists_end_early_enough_for_the_test_data() -> None:
+    time = CommandTime(Budget(seconds=15.0), begun_s=monotonic() - 14.0)
+    assert time.finalists_over(replay_s=0.0)
+    assert not time.finalists_over(replay_s=2.0)
+    assert not CommandTime(Budget(trials=50), begun_s=monotonic() - 14.0).finalists_over(replay_s=0.0)
 
 
 def test_few_or_no_finalists_are_run_where_simulating_takes_long(tmp_path: Path) -> None:
