@@ -72,6 +72,11 @@ class CommandTime:
             return 0.0
         return max(0.0, self.budget.seconds + FIRST_ANSWER_S - self.spent_s() - search.seconds)
 
+    def finalists_over(self, replay_s: float) -> bool:
+        """Whether no more finalists are to be run on a device: half of what is kept for it is left to test data and to the best one.
+        `replay_s` as for `concluded`."""
+        return self.spent_s() - replay_s >= self.budget.seconds * (1.0 - DEVICE_SHARE / 2.0)
+
     def concluded(self, study: Study, replay_s: float) -> Callable[[], bool]:
         """Whether what comes after the search has to end. `replay_s`: what a resumed study has replayed, which costs no budget."""
         extra_s = replay_s + max(CONCLUDING_S, CONCLUDING_SHARE * self.budget.seconds)

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
 
 from kilotune.experiments.problems.problem import Problem, RunsOnDevice
 from kilotune.experiments.studies.command_time import made_in_time
@@ -19,7 +18,7 @@ from kilotune.search.space import HasReferencePoint, Objective, Trial
 from kilotune.search.study import Study
 
 FASTEST = "fastest"
-"""Where a study's stored request holds which finalist was fastest, as [the best by prediction then, that finalist], both by number."""
+"""Where a study's stored request holds which trial was fastest, and which was the best by prediction then: their numbers."""
 
 TIMED = ("cycles", "latency_ms")
 
@@ -64,7 +63,7 @@ def measured_finalists(
     if len(found) < 2 or best.number not in found:
         return unmeasured
     cycles, fastest = min(found.values(), key=lambda one: (one[0], one[1].number != best.number))
-    study.keep_in_request(FASTEST, [best.number, fastest.number])
+    study.keep_in_request(FASTEST, {"trial": fastest.number, "best": best.number})
     if fastest.number == best.number:
         return MeasuredFinalists(result)
     said = (
@@ -77,10 +76,10 @@ def measured_finalists(
 def kept_fastest(problem: Problem, study: Study, result: Result) -> Result:
     """The result with the finalist as its best that was found fastest earlier; as it is where the search has found a better one since,
     which was not on the device, or has proved its own."""
-    kept: Any = study.stored_request().get(FASTEST)
-    if not isinstance(kept, list) or result.best is None or kept[0] != result.best.number or result.proved:
+    kept = study.stored_request().get(FASTEST)
+    if not isinstance(kept, dict) or result.best is None or kept.get("best") != result.best.number or result.proved:
         return result
-    known = next((trial for trial in study.trials() if trial.number == kept[1]), None)
+    known = next((trial for trial in study.trials() if trial.number == kept["trial"]), None)
     return result if known is None else _with_best(result, known, problem.space.objectives[0])
 
 

@@ -245,7 +245,13 @@ def run(
             used_s = time.spent_s() - replay_s
         finally:
             executor.close()
-        outcome = conclude(problem, study, result, is_over=time.concluded(study, replay_s))
+        outcome = conclude(
+            problem,
+            study,
+            result,
+            is_over=time.concluded(study, replay_s),
+            finalists_over=lambda: time.finalists_over(replay_s),
+        )
         return dataclasses.replace(outcome, asked=time.budget, used_s=used_s)
 
 
@@ -255,9 +261,11 @@ def conclude(
     result: Result,
     most_checked: int = MOST_CHECKED,
     is_over: Callable[[], bool] = never,
+    finalists_over: Callable[[], bool] = never,
 ) -> TuneOutcome:
     """Add what is measured once: the paper's procedure, the test data, the float model, programs on the device, of the
-    front no more than `most_checked`. What is not there when `is_over` says so is left out."""
+    front no more than `most_checked`. What is not there when `is_over` says so is left out, and finalists earlier: those that
+    are not run when `finalists_over` says so, since test data and the best one on the device matter more."""
 
     def on_data(trial: Trial | None) -> Metrics | None:
         if study.stopped and isinstance(problem, LoadsTestData) and not problem.is_loaded():
@@ -271,7 +279,7 @@ def conclude(
 
     paper = procedure_in_time(study, result, lambda: procedure_of(problem, study), is_over)
     if most_checked:
-        finalists = measured_finalists(problem, study, result, paper.answer, is_over)
+        finalists = measured_finalists(problem, study, result, paper.answer, lambda: is_over() or finalists_over())
     else:
         finalists = MeasuredFinalists(kept_fastest(problem, study, result))
     result = finalists.result

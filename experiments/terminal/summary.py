@@ -11,7 +11,7 @@ from kilotune.evaluators.on_device import DeviceMeasurement
 from kilotune.experiments.presentation.wording import number, rate_text
 from kilotune.experiments.problems.device_check import DeviceCheck
 from kilotune.experiments.problems.metric_names import shown_metrics
-from kilotune.experiments.problems.problem import Explains, PlacesFinalists, bound_reason_of
+from kilotune.experiments.problems.problem import Explains, PlacesFinalists, bound_reason_of, device_of
 from kilotune.experiments.problems.problem_entry import entry_of, procedure_name
 from kilotune.experiments.studies.outcome_file import answer_of
 from kilotune.experiments.studies.tuning import TuneOutcome
@@ -60,15 +60,24 @@ def _about_the_best(outcome: TuneOutcome) -> Iterator[str]:
         yield f"{outcome.approximation['sentence']}."
     if outcome.said_of_finalists is not None:
         yield outcome.said_of_finalists
-    if outcome.device_check is not None:
-        yield on_device(outcome.device_check)
-        if outcome.device_check.measured is not None and outcome.float_on_device is not None:
-            yield against_float(outcome.device_check.measured, outcome.float_on_device)
+    yield from _on_the_device(outcome)
     if outcome.placing is not None:
         yield from outcome.placing.sentences()
     answer = answer_of(outcome)
     if answer is not None:
         yield answer.sentence()
+
+
+def _on_the_device(outcome: TuneOutcome) -> Iterator[str]:
+    """What the best program took there, or that the time ended before it was run."""
+    if outcome.device_check is not None:
+        yield on_device(outcome.device_check)
+        if outcome.device_check.measured is not None and outcome.float_on_device is not None:
+            yield against_float(outcome.device_check.measured, outcome.float_on_device)
+        return
+    device = device_of(outcome.problem)
+    if device is not None and outcome.asked is not None and outcome.result.best is not None:
+        yield f"The budget ended before the best program was compiled and run on a simulated {device.name}: expected a larger --budget."
 
 
 def _about_the_run(outcome: TuneOutcome) -> Iterator[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from time import monotonic
 from types import SimpleNamespace
 from typing import Any
 
@@ -12,7 +13,7 @@ import pytest
 
 from kilotune.evaluators.executors.in_process import InProcessExecutor
 from kilotune.experiments.notebook.tuned_study import TunedStudy
-from kilotune.experiments.studies.command_time import never
+from kilotune.experiments.studies.command_time import CommandTime, never
 from kilotune.experiments.studies.measured_finalists import (
     LEAST_DISTANCE,
     MOST_CYCLES,
@@ -116,21 +117,31 @@ def test_what_is_fastest_on_the_device_is_kept_and_found_again(tmp_path: Path, s
     row = StudyRow("timed", "timed", "", "random", 0, "50trials")
     assert TunedStudy(problem, study, Workplace(jobs=1), row).best == chosen  # type: ignore[arg-type]
     assert study.result().best == result.best
-    interrupted = measured_finalists(problem, study, result, None, lambda: True)  # type: ignore[arg-type]
-    assert interrupted.result.best == chosen, "what export writes, and what the summary says"
 
 
-def test_a_better_candidate_found_since_is_not_hidden_by_a_finalist_of_before(tmp_path: Path) -> None:
+def test_a_finalist_is_forgotten_when_the_search_goes_on_to_something_better(tmp_path: Path) -> None:
     first = OnADevice(Timed(3, SIDE, 0), {})
     searched(first, tmp_path / "first")
-    best, third = options_of(first.ran[0]), options_of(first.ran[2])
-    problem = OnADevice(Timed(3, SIDE, 0), {best: 50.0, third: 30.0})
+    best, paper, third = (options_of(one) for one in first.ran[:3])
+    problem = OnADevice(Timed(3, SIDE, 0), {best: 50.0, paper: 40.0, third: 30.0})
     study, result, finalists = searched(problem, tmp_path / "second")
-    assert finalists.result.best != result.best
-    assert result.best is not None
-    better = Trial(1000, result.best.assignment, Measurement({"cycles": 1.0, "loss": 1.0}))
-    for since in (replace(result, best=better), replace(result, proved=True)):
-        assert kept_fastest(problem, study, since) == since  # type: ignore[arg-type]
+    assert finalists.result.best is not None
+    cut = measured_finalists(problem, study, result, None, lambda: True)  # type: ignore[arg-type]
+    assert cut.result.best == finalists.result.best, "the time is up, and nothing has changed since"
+    better = replace(finalists.result.best, number=1000)
+    gone_on = replace(result, best=better)
+    assert kept_fastest(problem, study, gone_on).best == better  # type: ignore[arg-type]
+    cut = measured_finalists(problem, study, gone_on, None, lambda: True)  # type: ignore[arg-type]
+    assert cut.result.best == better, "it is what export writes, too"
+    proved = replace(result, proved=True)
+    assert kept_fastest(problem, study, proved) == proved  # type: ignore[arg-type]
+
+
+def test_finalists_end_early_enough_for_the_test_data() -> None:
+    time = CommandTime(Budget(seconds=15.0), begun_s=monotonic() - 14.0)
+    assert time.finalists_over(replay_s=0.0)
+    assert not time.finalists_over(replay_s=2.0)
+    assert not CommandTime(Budget(trials=50), begun_s=monotonic() - 14.0).finalists_over(replay_s=0.0)
 
 
 def test_few_or_no_finalists_are_run_where_simulating_takes_long(tmp_path: Path) -> None:
