@@ -147,8 +147,8 @@ class Functions:
         return self._made[key]
 
     def _looked_up(self, stem: str, table: Exponential, entries: tuple[int, ...], width: int) -> CExpression:
-        """The same from tanh(|v| / 2): with x = one**2 / (one + e**-|v|), an entry is the whole part of 2x less one, and a sigmoid that of
-        x for v >= 0, of one - x for v < 0. Only where e**-|v| is 0 or 1 is x a whole number."""
+        """Sigmoid and tanh from tanh(|v| / 2): with x = one**2 / (one + e**-|v|), an entry is the whole part of 2x less one, and a sigmoid
+        that of x for v >= 0, of one - x for v < 0. Only where e**-|v| is 0 or 1 is x a whole number."""
         name, last, one = f"kt_{stem}{len(self._made)}", len(entries) - 1, 1 << table.scale
         result = int_type(width_for(0, one))
         body = Writer()

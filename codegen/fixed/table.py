@@ -114,7 +114,7 @@ class FixedBatch:
 
     @property
     def by_half_tanh(self) -> tuple[bool, ...]:
-        """Of which of the functions `Exponential.half_tanh` stands in flash: where sigmoid and tanh are all that they are for."""
+        """Whether, of each of the functions, `Exponential.half_tanh` stands in flash: where sigmoid and tanh are all that they are for."""
         only = not any(isinstance(operation, Exp) for operation in operations(self.program.body))
         return tuple(only and function.half_tanh is not None for function in self.functions)
 

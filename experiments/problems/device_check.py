@@ -36,11 +36,13 @@ class DeviceCheck:
 
     @property
     def smaller(self) -> DeviceMeasurement | None:
-        """What fits the device and takes the least flash, where plain code was asked for and takes more; None if nothing does."""
+        """What fits the device and takes the least flash, less than what was asked for, and where that is fast code no longer either; None
+        if nothing does."""
         held = self.measured
-        if held is None or held.shape != PLAIN:
+        if held is None:
             return None
-        fitting = [build for build in self.levels if build.fits and build.sizes.flash_bytes < held.sizes.flash_bytes]
+        smaller = [build for build in self.levels if build.fits and build.sizes.flash_bytes < held.sizes.flash_bytes]
+        fitting = [build for build in smaller if held.shape == PLAIN or build.cycles <= held.cycles]
         return min(fitting, key=lambda build: build.sizes.flash_bytes, default=None)
 
     def as_json(self) -> dict[str, Any]:

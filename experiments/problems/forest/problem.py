@@ -12,12 +12,14 @@ from typing import Any
 import numpy as np
 
 from kilotune.codegen.diagnostics import InputError
+from kilotune.codegen.emit.feature_quantiser import ranker_bytes
 from kilotune.codegen.emit.levels import LEVELS
 from kilotune.codegen.emit.project import DECISIONS, project_files, project_names
 from kilotune.codegen.emit.shape import PLAIN
 from kilotune.codegen.emit.targets.recording import Recording
 from kilotune.codegen.forest.emission import emit_forest
 from kilotune.codegen.forest.importing import read_forest
+from kilotune.codegen.forest.integers import Given
 from kilotune.codegen.forest.model import Forest
 from kilotune.codegen.trained.importing import class_places
 from kilotune.codegen.trained.samples import SamplePart, read_samples
@@ -141,6 +143,22 @@ class ForestProblem:
         """The trees in 32-bit floats."""
         tasks = {"train": self.space.task, **({} if self.test is None else {"test": self.test})}
         return {part: _float_quality(task) for part, task in tasks.items()}
+
+    def details(self, trial: Trial) -> dict[str, Any]:
+        """Bytes of the thresholds by which `model_feature` makes ranks of real features; 0 where they are multiples of a power of two."""
+        forest = self.space.plan(trial.assignment).forest
+        ranked = forest.features.given is Given.RANK
+        return {"rank_bytes": ranker_bytes(forest.source.feature_count, forest.thresholds) if ranked else 0}
+
+    def lines(self, trial: Trial) -> list[str]:
+        """What the program's figures on a device leave out: what makes ranks of real features."""
+        held = self.details(trial)["rank_bytes"]
+        if not held:
+            return []
+        return [
+            f"Features are ranks: model_feature, which makes them of real numbers, keeps thresholds of {held} bytes in flash. "
+            "The predicted flash counts them; what is measured on a device is predict alone, which is given ranks."
+        ]
 
     def sample_counts(self) -> dict[str, int]:
         """Samples by part of the data."""

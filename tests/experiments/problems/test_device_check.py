@@ -1,0 +1,32 @@
+"""Which other builds of a program are spoken of beside the one that was asked for."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from kilotune.experiments.problems.device_check import DeviceCheck
+
+
+def build(shape: str, flash: int, cycles: float, fits: bool = True) -> Any:
+    return SimpleNamespace(shape=shape, sizes=SimpleNamespace(flash_bytes=flash), cycles=cycles, fits=fits)
+
+
+@pytest.mark.parametrize(
+    ("asked", "others", "smaller"),
+    [
+        (("unrolled16", 2946, 174.0), [("unrolled8", 2898, 172.0), ("plain", 2566, 239.0)], "unrolled8"),
+        (("unrolled16", 2946, 174.0), [("unrolled8", 2950, 172.0), ("plain", 2566, 239.0)], None),
+        (("unrolled16", 2946, 174.0), [("unrolled8", 2898, 172.0, False)], None),
+        (("plain", 2566, 239.0), [("unrolled8", 2898, 172.0), ("compact", 2500, 260.0)], "compact"),
+    ],
+)
+def test_a_smaller_build_than_fast_code_is_one_that_takes_no_longer(
+    asked: tuple[Any, ...], others: list[tuple[Any, ...]], smaller: str | None
+) -> None:
+    held = build(*asked)
+    device: Any = SimpleNamespace(name="board")
+    found = DeviceCheck(device, None, held, (held, *(build(*other) for other in others)), None).smaller
+    assert (None if found is None else found.shape) == smaller
