@@ -11,7 +11,7 @@ from kilotune.evaluators.on_device import DeviceMeasurement
 from kilotune.experiments.presentation.wording import number, rate_text
 from kilotune.experiments.problems.device_check import DeviceCheck
 from kilotune.experiments.problems.metric_names import shown_metrics
-from kilotune.experiments.problems.problem import Explains, PlacesFinalists, bound_reason_of
+from kilotune.experiments.problems.problem import Explains, PlacesFinalists, RunsOnDevice, bound_reason_of
 from kilotune.experiments.problems.problem_entry import entry_of, procedure_name
 from kilotune.experiments.studies.outcome_file import answer_of
 from kilotune.experiments.studies.tuning import TuneOutcome
@@ -60,15 +60,23 @@ def _about_the_best(outcome: TuneOutcome) -> Iterator[str]:
         yield f"{outcome.approximation['sentence']}."
     if outcome.said_of_finalists is not None:
         yield outcome.said_of_finalists
-    if outcome.device_check is not None:
-        yield on_device(outcome.device_check)
-        if outcome.device_check.measured is not None and outcome.float_on_device is not None:
-            yield against_float(outcome.device_check.measured, outcome.float_on_device)
+    yield from _on_its_device(outcome)
     if outcome.placing is not None:
         yield from outcome.placing.sentences()
     answer = answer_of(outcome)
     if answer is not None:
         yield answer.sentence()
+
+
+def _on_its_device(outcome: TuneOutcome) -> Iterator[str]:
+    """What the best program did there, or that no time was left for it."""
+    problem, check = outcome.problem, outcome.device_check
+    if check is not None:
+        yield on_device(check)
+        if check.measured is not None and outcome.float_on_device is not None:
+            yield against_float(check.measured, outcome.float_on_device)
+    elif outcome.result.best is not None and isinstance(problem, RunsOnDevice) and problem.device is not None:
+        yield f"Not run on a simulated {problem.device.name}, as no time was left for that; cycles are the cost model's."
 
 
 def _about_the_run(outcome: TuneOutcome) -> Iterator[str]:
