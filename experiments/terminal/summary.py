@@ -69,15 +69,14 @@ def _about_the_best(outcome: TuneOutcome) -> Iterator[str]:
 
 
 def _on_the_device(outcome: TuneOutcome) -> Iterator[str]:
-    """What the best program took there, or that the time ended before it was run."""
-    if outcome.device_check is not None:
-        yield on_device(outcome.device_check)
-        if outcome.device_check.measured is not None and outcome.float_on_device is not None:
-            yield against_float(outcome.device_check.measured, outcome.float_on_device)
-        return
-    device = device_of(outcome.problem)
-    if device is not None and outcome.asked is not None and outcome.result.best is not None:
-        yield f"The budget ended before the best program was compiled and run on a simulated {device.name}: expected a larger --budget."
+    """What the best program did there, or that no time was left for it."""
+    check, device = outcome.device_check, device_of(outcome.problem)
+    if check is not None:
+        yield on_device(check)
+        if check.measured is not None and outcome.float_on_device is not None:
+            yield against_float(check.measured, outcome.float_on_device)
+    elif outcome.result.best is not None and device is not None:
+        yield f"Not run on a simulated {device.name}, as no time was left for that; cycles are the cost model's."
 
 
 def _about_the_run(outcome: TuneOutcome) -> Iterator[str]:
