@@ -104,8 +104,12 @@ def _rescaled(samples: Samples, scaling: FeatureScaling) -> Samples:
 
 
 def _check_scores(model: TrainedGraph, converted: Converted) -> None:
-    """InputError for a file whose largest score is that of one: its class is always the first."""
+    """InputError for a file whose largest score is that of one: its class is always the first; and for complements put beside several
+    probabilities, whose classes are not those of the scores."""
     ending = ending_of(model)
+    if converted.class_count is not None and "Concat" in ending.passed and (count := _score_count(model)) != 1:
+        expected = "one probability beside its complement"
+        raise InputError(model.path, subject="scores", expected=expected, found=f"{count} of them")
     if (
         converted.class_count in (1, 2)
         and ending.classifies
