@@ -119,7 +119,10 @@ def _node(proto: Any, number: int, node: Any, path: Path) -> TrainedNode:
 
     place = node_place(number, node)
     attributes: dict[str, Any] = {}
+    domains = MAIN_DOMAINS if node.domain in MAIN_DOMAINS else (node.domain,)
+    opset = next((int(o.version) for o in proto.opset_import if o.domain in domains), 1)
     try:
+        _check_attribute_types(node, opset)
         for attribute in node.attribute:
             value = helper.get_attribute_value(attribute)
             is_tensor = type(value).__name__ == "TensorProto"
@@ -128,6 +131,20 @@ def _node(proto: Any, number: int, node: Any, path: Path) -> TrainedNode:
         raise error_at(str(path), place, error) from None
     if not node.output:
         raise InputError(str(path), place=place, expected="an output", found="none")
-    domains = MAIN_DOMAINS if node.domain in MAIN_DOMAINS else (node.domain,)
-    opset = next((int(o.version) for o in proto.opset_import if o.domain in domains), 1)
     return TrainedNode(operator_name(node), tuple(node.input), tuple(node.output), place, attributes, opset)
+
+
+def _check_attribute_types(node: Any, opset: int) -> None:
+    """ValueError "expected X, found Y" for an attribute of another type than the operator's definition says. Passes over the graph read
+    attributes before anything is converted. Operators and attributes that the onnx package does not know are left to who converts them."""
+    from onnx import AttributeProto, defs
+
+    try:
+        known = defs.get_schema(node.op_type, opset, node.domain).attributes
+    except defs.SchemaError:
+        return
+    for attribute in node.attribute:
+        if attribute.name in known and attribute.type != known[attribute.name].type.value:
+            expected = known[attribute.name].type.name.lower()
+            found = AttributeProto.AttributeType.Name(attribute.type).lower()
+            raise ValueError(f"expected an attribute {attribute.name} of type {expected}, found {found}")

@@ -369,7 +369,7 @@ def test_a_constant_that_is_no_number_is_refused(tmp_path: Path) -> None:
     """It was taken for places of a sequence, and made whole numbers (found by the fuzzer on a GRU of PyTorch's)."""
     gather = ("Gather", ["x", "places"], ["y"], {"axis": 1})
     network = Case("net", (1, 6), [("Constant", [], ["places"], {"value": onnx.TypeProto()}), gather])
-    with pytest.raises(InputError, match=r"Constant that writes 'places'\): expected a numeric value, found TypeProto"):
+    with pytest.raises(InputError, match=r"Constant that writes 'places'\): expected an attribute value of type tensor, found type_proto"):
         imported(network, tmp_path)
 
 
