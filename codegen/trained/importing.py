@@ -29,6 +29,7 @@ from kilotune.codegen.trained.joining import with_joined_parts
 from kilotune.codegen.trained.logistic_shares import with_named_shares
 from kilotune.codegen.trained.model import TrainedGraph
 from kilotune.codegen.trained.normalising import check_quantised_range
+from kilotune.codegen.trained.onnx_grids import check_same_grids
 from kilotune.codegen.trained.onnx_models import read_onnx
 from kilotune.codegen.trained.polynomials import with_rows_of_terms
 from kilotune.codegen.trained.qlinear import with_real_operators
@@ -133,6 +134,7 @@ def read_trained(path: Path) -> TrainedGraph:
     if kind_of_file(path) is FileKind.TFLITE or path.suffix == ".tflite":
         return rolled(read_tflite(path))
     graph = without_classical(with_constants(with_real_operators(read_onnx(path))))
+    check_same_grids(graph)
     graph = with_columns_in_weights(with_joined_parts(with_rows_of_terms(with_named_shares(graph))))
     return with_executed_constants(rolled(graph))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -144,7 +144,6 @@ def _check_attribute_types(node: Any, opset: int) -> None:
     except defs.SchemaError:
         return
     for attribute in node.attribute:
-        if attribute.name in known and attribute.type != known[attribute.name].type.value:
-            expected = known[attribute.name].type.name.lower()
-            found = AttributeProto.AttributeType.Name(attribute.type).lower()
+        if attribute.name in known and attribute.type != (wanted := int(cast(Any, known[attribute.name].type))):
+            expected, found = (AttributeProto.AttributeType.Name(kind).lower() for kind in (wanted, attribute.type))
             raise ValueError(f"expected an attribute {attribute.name} of type {expected}, found {found}")

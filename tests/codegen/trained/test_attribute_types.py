@@ -39,15 +39,3 @@ def test_attributes_have_the_type_of_their_operator(
 ) -> None:
     case = Case("net", (1, 3), [(kind, reads, ["y"], attributes)], PLACE, opset=opset)
     assert refusal(case, tmp_path) == f"node 0 ({kind} that writes 'y'): expected an attribute {name}"
-
-
-def test_complements_of_several_probabilities_are_no_yes_and_no(tmp_path: Path) -> None:
-    """The largest of (1 - p, p) is one of twice as many places as p has."""
-    nodes: list[tuple[str, list[str], list[str], dict[str, Any]]] = [
-        ("Sigmoid", ["x"], ["p"], {}),
-        ("Sub", ["one", "p"], ["q"], {}),
-        ("Concat", ["q", "p"], ["both"], {"axis": 1}),
-        ("ArgMax", ["both"], ["y"], {"axis": 1}),
-    ]
-    case = Case("net", (1, 3), nodes, {"one": np.array(1.0, dtype=np.float32)})
-    assert refusal(case, tmp_path) == "scores: expected one probability beside its complement, found 3 of them"

@@ -227,6 +227,29 @@ def test_a_quantised_file_is_a_float_model_again_with_the_relu_that_its_integers
     np.testing.assert_allclose(run_float(bundle.program, bundle.parameters, FEATURES).outputs, expected, atol=1e-5)
 
 
+@pytest.mark.parametrize(
+    ("scale", "zero", "moved"), [(0.04, 0, False), (0.02, 9, False), (0.04, 0, True), (0.02, 0, True)]
+)
+def test_integers_that_are_read_on_another_grid_are_no_rounding(
+    scale: float, zero: int, moved: bool, tmp_path: Path
+) -> None:
+    nodes: list[Any] = [("Gemm", ["x", "w"], ["s"], {}), ("QuantizeLinear", ["s", "step", "none"], ["q"], {})]
+    nodes += [("Reshape", ["q", "shape"], ["r"], {})] * moved
+    nodes.append(("DequantizeLinear", ["r" if moved else "q", "scale", "zero"], ["y"], {}))
+    constants = {"w": draw(6, 3), "step": np.float32(0.02), "none": np.int8(0), "shape": np.array([1, 3]),
+                 "scale": np.float32(scale), "zero": np.int8(zero)}  # fmt: skip
+    model = Case("net", (1, 6), nodes, constants)
+    if (scale, zero) == (0.02, 0):
+        imported(model, tmp_path)
+        return
+    message = (
+        r"DequantizeLinear that writes 'y'\): expected the scale and the zero point of .*writes 'q'\), "
+        "whose integers it reads, found others"
+    )
+    with pytest.raises(InputError, match=message):
+        imported(model, tmp_path)
+
+
 def test_a_softmax_over_another_axis_is_not_left_out(tmp_path: Path) -> None:
     """Over the batch of one it makes ones of all scores, of which the first is the largest."""
     model = case(("Softmax", ["s"], ["p"], {"axis": 0}), ("ArgMax", ["p"], ["y"], {"axis": 1}))
@@ -369,7 +392,10 @@ def test_a_constant_that_is_no_number_is_refused(tmp_path: Path) -> None:
     """It was taken for places of a sequence, and made whole numbers (found by the fuzzer on a GRU of PyTorch's)."""
     gather = ("Gather", ["x", "places"], ["y"], {"axis": 1})
     network = Case("net", (1, 6), [("Constant", [], ["places"], {"value": onnx.TypeProto()}), gather])
-    with pytest.raises(InputError, match=r"Constant that writes 'places'\): expected an attribute value of type tensor, found type_proto"):
+    with pytest.raises(
+        InputError,
+        match=r"Constant that writes 'places'\): expected an attribute value of type tensor, found type_proto",
+    ):
         imported(network, tmp_path)
 
 
