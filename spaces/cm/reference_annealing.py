@@ -23,7 +23,7 @@ TRIES = 32
 """Streams that are looked at for one over a link that exceeds the target."""
 
 EXCESS_WEIGHT = 100.0
-"""Of squares of shares of the target, where it is the least one or cores are shared, against the temperatures of the walk."""
+"""What squares of shares of the target weigh against the walk's temperatures, where it is the least target or cores are shared."""
 
 HOP_WEIGHT = 30.0
 """The energy of a link too many, where connected stages must be on linked cores."""
