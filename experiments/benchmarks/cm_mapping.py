@@ -211,7 +211,7 @@ def anneal_strictly(problem: Embedding) -> str:
     here = AnnealedPlacement(tuple(range(problem.partitions)), (0,) * len(streams), UNKNOWN)
     begun = time.process_time()
     for seed in range(20):
-        found = annealer.run(here, UNKNOWN, 2_000_000, 1 << 30, 1, seed, hot=0.5, cold=0.02)
+        found = annealer.run(here, UNKNOWN, 2_000_000, 1 << 30, 1, seed, hot=50.0, cold=2.0)
         if found is not None and problem.holds(found.cores):
             return f"{time.process_time() - begun:.2f}"
     return f"not in {time.process_time() - begun:.1f}"

@@ -1,10 +1,12 @@
 /* Simulated annealing of placement and routing (Kirkpatrick, Gelatt, Vecchi 1983), with link loads kept up to date.
  *
  * A state is a core for every stage and a route shape for every stream. What is asked is whether all links can do their
- * elements in `target` ticks an image: the energy is the sum of squares by which they exceed that, relative to it, with a little
- * of the total traffic. A state whose busiest link is less busy than that of all before is kept, however far the target is: one that
- * nothing can reach weighs all busy links, and one just below the best state only those few that are over it. When the target is
- * reached it goes down; at the least one that makes sense, what is left to lower is the traffic, which is memory and latency.
+ * elements in `target` ticks an image: the energy is the sum of eighth powers of what they take of it, so that links below the target
+ * are brought down as well, on which others will have to find room: with what exceeds the target alone, all of them fill up to it.
+ * A state whose busiest link is less busy than that of all before is kept, however far the target is. When the target is
+ * reached it goes down; at the least one that makes sense, what is left to lower is the traffic, which is memory and latency, and
+ * the energy that of all traffic, with squares of what exceeds the target.
+ * Where stages share cores, which are full to the target wherever work is spread well, the energy is the latter from the beginning.
  * Half of the moves are of a stream over a link that exceeds the target, or of a stage at its end.
  *
  * Where stages may share a core, what they do on it is a load as well, in ticks: cores are loads of width 1 behind those of the links.
@@ -19,6 +21,7 @@
 
 #define HOT_MOVES 50 /* of a hundred, while links exceed the target */
 #define TRIES 32     /* streams that are looked at for one over such a link */
+#define EXCESS 100.0 /* of squares of shares of the target, against the temperatures of the walk */
 
 typedef struct {
     int32_t cores, nodes, links, stages, streams, longest, strict;
@@ -45,6 +48,7 @@ typedef struct {
     int32_t *core, *shape, *route, *length;
     int64_t *load, *capacity;
     double *scale, energy, traffic_weight, hop_weight;
+    int32_t polishing;        /* the least target is reached */
     int64_t target;
     int64_t *allowed;         /* by link: what leaves it less busy than the best state's busiest one */
     int32_t over, above, far; /* links over the target; over `allowed`; links too many of streams between cores, when strict */
@@ -77,16 +81,22 @@ static int32_t find_route(const Network *n, int32_t start, int32_t goal, int32_t
 }
 
 static inline double price(const Walk *w, int32_t link, int64_t load) {
-    double use = (double)load * w->scale[link], excess = use - 1.0;
-    return (excess > 0 ? excess * excess : 0.0) + w->traffic_weight * use;
+    double use = (double)load * w->scale[link], excess = use - 1.0, square = use * use;
+    if (!w->polishing && w->n->loads == w->n->links) return square * square * square * square / 8;
+    return (excess > 0 ? EXCESS * excess * excess : 0.0) + w->traffic_weight * use;
 }
 
-static void add(Walk *w, int32_t link, int64_t amount) {
+static inline void add_load(Walk *w, int32_t link, int64_t amount) {
     int64_t before = w->load[link], after = before + amount;
-    w->energy += price(w, link, after) - price(w, link, before);
     w->over += (after > w->capacity[link]) - (before > w->capacity[link]);
     w->above += (after > w->allowed[link]) - (before > w->allowed[link]);
     w->load[link] = after;
+}
+
+static void add(Walk *w, int32_t link, int64_t amount) {
+    int64_t before = w->load[link];
+    w->energy += price(w, link, before + amount) - price(w, link, before);
+    add_load(w, link, amount);
 }
 
 static void count_hops(Walk *w, int32_t stream, int32_t length, int32_t sign) {
@@ -128,14 +138,16 @@ static void reroute(Walk *w) {
     }
 }
 
+/* The energy is known, so that no price is asked for. */
 static void restore(Walk *w, double energy) {
-    for (int32_t i = 0; i < w->changed_count; i++) take_out(w, w->changed[i]);
     for (int32_t i = 0; i < w->changed_count; i++) {
-        int32_t stream = w->changed[i];
+        int32_t stream = w->changed[i], *route = w->route + (int64_t)stream * w->n->longest;
+        for (int32_t k = 0; k < w->length[stream]; k++) add_load(w, route[k], -w->n->amount[stream]);
+        count_hops(w, stream, w->length[stream], -1);
         w->length[stream] = w->old_length[i];
-        memcpy(w->route + (int64_t)stream * w->n->longest, w->old_route + (int64_t)i * w->n->longest,
-               sizeof(int32_t) * (size_t)w->length[stream]);
-        put_in(w, stream);
+        memcpy(route, w->old_route + (int64_t)i * w->n->longest, sizeof(int32_t) * (size_t)w->length[stream]);
+        for (int32_t k = 0; k < w->length[stream]; k++) add_load(w, route[k], w->n->amount[stream]);
+        count_hops(w, stream, w->length[stream], 1);
     }
     w->energy = energy;
 }
@@ -201,6 +213,14 @@ static int32_t hot_stage(Walk *w) {
     return -1;
 }
 
+/* One of a stage's streams at random, of two the thicker one; where cores are shared, any: places are not what is short there. */
+static int32_t a_stream_of(Walk *w, int32_t stage, int32_t count) {
+    const int32_t *own = w->n->touch + w->n->touch_start[stage];
+    if (w->n->loads > w->n->links) return own[below(&w->random, count)];
+    int32_t one = own[below(&w->random, count)], other = own[below(&w->random, count)];
+    return w->n->amount[other] > w->n->amount[one] ? other : one;
+}
+
 static int32_t an_end(Walk *w, int32_t stream) { /* a stage that writes or reads it */
     int32_t writer = w->n->writer[stream], reader = w->n->reader[stream];
     return reader < 0 || (writer >= 0 && below(&w->random, 2)) ? writer : reader;
@@ -217,9 +237,9 @@ static void keep(Walk *w, State *best) {
 static void walk(Walk *w, State *best, int64_t moves, int64_t target, int64_t least, double step, double hot, double cold,
                  const volatile int32_t *stop) {
     const Network *n = w->n;
-    int polishing = best->ticks <= least;
-    aim(w, polishing ? least : target);
-    double least_energy = polishing && w->over == 0 && w->far == 0 ? w->energy : INFINITY;
+    w->polishing = best->ticks <= least;
+    aim(w, w->polishing ? least : target);
+    double least_energy = w->polishing && w->over == 0 && w->far == 0 ? w->energy : INFINITY;
     double cooling = pow(cold / hot, 1.0 / (double)(moves > 1 ? moves : 1)), temperature = hot;
     for (int64_t move = 0; move < moves; move++, temperature *= cooling) {
         if ((move & 8191) == 0) aim(w, w->target); /* rounding errors do not add up */
@@ -238,7 +258,7 @@ static void walk(Walk *w, State *best, int64_t moves, int64_t target, int64_t le
             a = w->core[s];
             int32_t count = n->touch_start[s + 1] - n->touch_start[s];
             if (count && below(&w->random, 100) < 80) { /* next to one that it talks with */
-                int32_t one = n->touch[n->touch_start[s] + below(&w->random, count)];
+                int32_t one = a_stream_of(w, s, count);
                 int32_t other = n->writer[one] == s ? n->reader[one] : n->writer[one];
                 int32_t near = node_of(w, other);
                 int32_t cores = n->near_start[near + 1] - n->near_start[near];
@@ -264,7 +284,7 @@ static void walk(Walk *w, State *best, int64_t moves, int64_t target, int64_t le
         if (worse > 0 && uniform(&w->random) >= exp(-worse / temperature)) {
             if (stream >= 0) w->shape[stream] = shape; else change_places(w, s, t, a);
             restore(w, before);
-        } else if (polishing) {
+        } else if (w->polishing) {
             if (w->over == 0 && w->far == 0 && w->energy < least_energy - 1e-9) {
                 keep(w, best);
                 least_energy = w->energy;
@@ -273,7 +293,7 @@ static void walk(Walk *w, State *best, int64_t moves, int64_t target, int64_t le
             keep(w, best);
             if (w->over) continue;
             if (best->ticks <= least) {
-                polishing = 1;
+                w->polishing = 1;
                 aim(w, least);
                 least_energy = w->energy;
                 continue;
@@ -290,7 +310,7 @@ static void walk(Walk *w, State *best, int64_t moves, int64_t target, int64_t le
 int kilotune_anneal(const Network *n, const State *from, State *best, int64_t moves, int64_t target, int64_t least,
                     double step, double hot, double cold, double traffic_weight, uint64_t seed,
                     const volatile int32_t *stop) {
-    Walk w = {.n = n, .random = random_from(seed), .traffic_weight = traffic_weight, .hop_weight = 0.3};
+    Walk w = {.n = n, .random = random_from(seed), .traffic_weight = traffic_weight, .hop_weight = 30.0};
     size_t stages = (size_t)n->stages + 1, streams = (size_t)n->streams + 1, links = (size_t)n->loads + 1;
     size_t longest = (size_t)n->longest;
     w.core = malloc(sizeof(int32_t) * stages);

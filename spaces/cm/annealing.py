@@ -20,10 +20,11 @@ from kilotune.evaluators.kept_arrays import KeptArrays
 from kilotune.spaces.cm.reference_annealing import AnnealingContext, AnnealingSchedule, annealed
 from kilotune.spaces.cm.sharing import StageNeeds
 
-HOT, COLD = 0.01, 0.001
-"""First and last temperature, in the unit of the energy: squares of shares of the target."""
+HOT, COLD, COLD_SHARED = 1.0, 0.01, 0.1
+"""First and last temperature, in the unit of the energy: eighth powers of shares of the target, an eighth of each. Where stages share
+cores it is a hundred times the squares of what exceeds the target, and the last temperature another."""
 
-TRAFFIC_WEIGHT = 0.003
+TRAFFIC_WEIGHT = 0.3
 UNLIMITED = 1 << 60
 
 
@@ -104,11 +105,13 @@ class Annealer:
         seed: int,
         step: float = 0.01,
         hot: float = HOT,
-        cold: float = COLD,
+        cold: float | None = None,
     ) -> AnnealedPlacement | None:
         """A placement of fewer than `best_ticks`, or None; at `least`, one with as little traffic as can be found, which
         may be of `best_ticks` as well. Without a C compiler it is a much shorter walk."""
         kernel = load_kernel()
+        if cold is None:
+            cold = COLD if self.hardware.stages_per_core == 1 else COLD_SHARED
         if kernel is None:
             course = AnnealingSchedule(moves, max(target, 1), max(least, 1), step, hot, cold, seed)
             walk = annealed(self._around, start.cores, start.shapes, best_ticks, course)

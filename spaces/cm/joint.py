@@ -44,6 +44,10 @@ GRAINS = (0.5, 0.25, 1.0)
 
 SIMULATED_IMAGES = 24
 MOVED_STAGES = 1.3  # a move
+WITHIN_REACH = 1.3
+"""Where annealing aims at first, by how many times the ticks of the busiest core or the thickest stream. At that pace itself, which few
+placements come near to, the least change of a busy link is many temperatures."""
+
 MUCH_FEWER = 0.9
 LOOSE = 1.01
 """By how many times as much as the busiest shared core, when all are filled evenly, one may do when stages are laid out."""
@@ -244,8 +248,11 @@ class _Joint:
         here = annealer.run(design.placement, 1 << 60, 0, 1, 1, 0) or design.placement
         thickest = max(stream.image_load for stream in lowered.streams)
         widest = max(link.width for link in self.space.hardware.links)
+        target = max(-(-thickest // widest), floor)
+        if self.space.hardware.stages_per_core == 1:
+            target = min(math.ceil(WITHIN_REACH * target), here.ticks - 1)
         seed = (self.seed << 20) + run
-        return annealer.run(here, here.ticks, moves, max(-(-thickest // widest), floor), floor, seed) or here
+        return annealer.run(here, here.ticks, moves, max(target, floor), floor, seed) or here
 
     def neighbour(self, design: Design) -> Design | None:
         """A layer more or less often there, or cut the other way; the stages that stay, stay where they are."""

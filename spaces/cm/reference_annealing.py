@@ -22,7 +22,10 @@ PLACEMENT_SHARE, NEIGHBOUR_SHARE, HOT_SHARE = 0.65, 0.8, 0.5
 TRIES = 32
 """Streams that are looked at for one over a link that exceeds the target."""
 
-HOP_WEIGHT = 0.3
+EXCESS_WEIGHT = 100.0
+"""What squares of shares of the target weigh against the walk's temperatures, where it is the least target or cores are shared."""
+
+HOP_WEIGHT = 30.0
 """The energy of a link too many, where connected stages must be on linked cores."""
 
 
@@ -78,10 +81,10 @@ class _Annealing:
         for stage, core in enumerate(cores):
             self._on[core].append(stage)
             self._filling.put(stage, core)
-        self._shared = around.hardware.stages_per_core > 1
         self._widths = [link.width for link in around.hardware.links]
         self._loads = [0] * len(self._widths)
-        self._target, self._energy = course.target, 0.0
+        self._shared = around.hardware.stages_per_core > 1
+        self._target, self._energy, self._polishing = course.target, 0.0, False
         self._routes: list[tuple[int, ...]] = [() for _ in around.streams]
         for number in range(len(around.streams)):
             self._routes[number] = self._route(number)
@@ -96,10 +99,10 @@ class _Annealing:
         if self._placed() and self._busiest() < best_ticks:
             found = self._found()
         best = found[2] if found else best_ticks
-        polishing = best <= course.least
-        if polishing:
+        self._polishing = best <= course.least
+        if self._polishing:
             self._aim(course.least)
-        least_energy = self._energy if polishing and self._reached() else math.inf
+        least_energy = self._energy if self._polishing and self._reached() else math.inf
         moves = max(course.moves // MOVES_SHARE, 1) if course.moves else 0
         cooling = (course.cold / course.hot) ** (1 / max(moves, 1))
         temperature = course.hot
@@ -107,7 +110,7 @@ class _Annealing:
             temperature *= cooling
             if not self._moved(temperature):
                 continue
-            if polishing:
+            if self._polishing:
                 if self._reached() and self._energy < least_energy - 1e-9:
                     found, least_energy = self._found(), self._energy
                 continue
@@ -116,7 +119,7 @@ class _Annealing:
             found = self._found()
             best = found[2]
             if best <= course.least:
-                polishing = True
+                self._polishing = True
                 self._aim(course.least)
                 least_energy = self._energy
             elif self._reached():
@@ -170,7 +173,8 @@ class _Annealing:
     def _other_core(self, stage: int) -> int:
         around, draw = self._around, self._random
         if around.touching[stage] and draw.random() < NEIGHBOUR_SHARE:  # next to one that it talks with
-            stream = around.streams[draw.choice(around.touching[stage])]
+            drawn = (around.streams[draw.choice(around.touching[stage])] for _ in range(1 if self._shared else 2))
+            stream = max(drawn, key=lambda stream: stream.image_load)
             end = stream.reader if stream.writer == stage else stream.writer
             near = around.near[node_of(around.hardware, self._cores, end)]
             if self._shared and end != GMEM and draw.random() < 0.5:
@@ -254,7 +258,9 @@ class _Annealing:
 
     def _price(self, link: int) -> float:
         use = self._loads[link] / (self._target * self._widths[link])
-        return max(use - 1.0, 0.0) ** 2 + self._around.traffic_weight * use
+        if not self._polishing and not self._shared:
+            return use**8 / 8
+        return EXCESS_WEIGHT * max(use - 1.0, 0.0) ** 2 + self._around.traffic_weight * use
 
     def _too_far(self, number: int) -> int:
         stream = self._around.streams[number]
