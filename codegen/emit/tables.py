@@ -14,6 +14,50 @@ from kilotune.codegen.fixed.exponential import Exponential, LibraryExponential
 LOGISTICS = MappingProxyType({"sigmoid": "1 / (1 + e**-v)", "tanh": "tanh(v / 2)"})
 
 
+FRACTION8 = """\
+    uint8_t quotient = n == d; /* a bit of the quotient a step */
+    if (quotient) n = 0;
+    for (; bits != 0; bits--) {
+        n = (uint8_t)(n << 1);
+        quotient = (uint8_t)(quotient << 1);
+        if (n >= d) {
+            n = (uint8_t)(n - d);
+            quotient |= 1;
+        }
+    }
+    return quotient;
+"""
+
+_STEP = """\
+        "lsl %A[n]\\n\\t"
+        "rol %B[n]\\n\\t"
+        "cp %A[n], %A[d]\\n\\t"
+        "cpc %B[n], %B[d]\\n\\t"
+        "brcs .+4\\n\\t"
+        "sub %A[n], %A[d]\\n\\t"
+        "sbc %B[n], %B[d]\\n\\t"
+        "rol %A[q]\\n\\t"
+        "rol %B[q]\\n\\t"
+"""
+
+FRACTION16 = f"""\
+    uint16_t q = 0xFFFF; /* the bits of the quotient, inverted, two a round: carries of comparisons */
+    uint8_t rounds = (uint8_t)(bits + 1) >> 1;
+    if (n == d) {{
+        q = 0xFFFE;
+        n = 0;
+    }}
+    __asm__("1:\\n\\t"
+{_STEP}{_STEP}\
+        "dec %[rounds]\\n\\t"
+        "brne 1b"
+        : [n] "+r"(n), [q] "+r"(q), [rounds] "+r"(rounds) : [d] "r"(d));
+    q = (uint16_t)~q;
+    return bits & 1 ? q >> 1 : q;
+"""
+"""With one bit more than asked for where that is odd: 2**16 is not reached, as 2**bits is at most half of the largest d."""
+
+
 @dataclass
 class Functions:
     """The tables and functions that a program needs; equal ones are emitted once. `by_half_tanh`: those of which `half_tanh` is stored."""
@@ -164,19 +208,20 @@ class Functions:
 
     def _fraction(self, table: Exponential, numerator: str, one: str) -> str:
         """numerator * 2**scale / (one + decayed), toward zero; the decayed is between 0 and one, so the ratio is at most 1."""
-        kind = "uint8_t" if table.scale <= 6 else "uint16_t"
-        name = self.operators.require(
-            f"kt_fraction{kind[4:-2]}",
-            f"/* n * 2**bits / d for n <= d <= {'2**7' if kind == 'uint8_t' else '2**15'}, toward zero */\n"
-            f"static {kind} kt_fraction{kind[4:-2]}({kind} n, {kind} d, uint8_t bits)\n{{\n"
-            "#if defined(__AVR__) /* no divider: a bit of the quotient a step */\n"
-            f"    {kind} quotient = n == d;\n    if (quotient) n = 0;\n"
-            f"    for (; bits != 0; bits--) {{\n"
-            f"        n = ({kind})(n << 1);\n        quotient = ({kind})(quotient << 1);\n"
-            f"        if (n >= d) {{\n            n = ({kind})(n - d);\n            quotient |= 1;\n        }}\n    }}\n"
-            f"    return quotient;\n#else\n    return ({kind})(((uint32_t)n << bits) / d);\n#endif\n}}",
-        )
+        width = 8 if table.scale <= 6 else 16
+        name, kind = self.operators.require(*fraction(width)), f"uint{width}_t"
         return f"{name}(({kind})({numerator}), ({kind})({one} + decayed), {table.scale})"
+
+
+def fraction(width: int) -> tuple[str, str]:
+    """Name and definition of the function whose quotient has less than 8 or 16 bits."""
+    kind, on_avr = f"uint{width}_t", FRACTION8 if width == 8 else FRACTION16
+    return f"kt_fraction{width}", (
+        f"/* n * 2**bits / d for n <= d, 2**bits <= d <= 2**{width - 1} and 0 < bits, toward zero */\n"
+        f"static {kind} kt_fraction{width}({kind} n, {kind} d, uint8_t bits)\n{{\n"
+        f"#if defined(__AVR__) /* no divider */\n{on_avr}"
+        f"#else\n    return ({kind})(((uint32_t)n << bits) / d);\n#endif\n}}"
+    )
 
 
 def _distance(body: Writer, width: int, last: int) -> None:

@@ -13,6 +13,7 @@ from kilotune.codegen.arrays import IntArray
 from kilotune.codegen.emit.products import accumulation, product
 from kilotune.codegen.emit.requantising import SCALED, SCALED_EVEN, SHORTENED
 from kilotune.codegen.emit.shifts import division, shared_division
+from kilotune.codegen.emit.tables import fraction
 from kilotune.codegen.fixed.arithmetic import Rounding, scale_down, wrap
 from kilotune.evaluators.architectures.avr.machine import load_shim
 from kilotune.evaluators.architectures.avr.run import AvrTarget
@@ -98,6 +99,23 @@ def test_products(level: str) -> None:
     for column, (a, b) in enumerate([*pairs, (16, 8), (16, 16)]):
         whole = wrap(inputs[:, 1], a) * wrap(inputs[:, 2], b) + (inputs[:, 0] if column < 3 else 0)
         np.testing.assert_array_equal(found[:, column], wrap(whole, 32), err_msg=f"{a} by {b} bits")
+
+
+@pytest.mark.parametrize("level", ["-Os", "-O3"])
+@pytest.mark.parametrize("width", [8, 16])
+def test_fractions(width: int, level: str) -> None:
+    """Of what sigmoids and tanhs divide: by numbers from one to twice one, the ends among them."""
+    random = np.random.default_rng(width)
+    rows = []
+    for bits in range(1, width - 1):
+        one = 1 << bits
+        denominators = [one, one + 1, 2 * one - 1, 2 * one, *random.integers(one, 2 * one + 1, 12).tolist()]
+        rows += [(n, d, bits) for d in denominators for n in (0, 1, d // 2, d - 1, d, int(random.integers(0, d + 1)))]
+    inputs = np.array(rows)
+    name, definition = fraction(width)
+    call = f"{name}((uint{width}_t)x[0], (uint{width}_t)x[1], (uint8_t)x[2])"
+    found = run([(name, definition)], [call], inputs, level)
+    np.testing.assert_array_equal(found[:, 0], (inputs[:, 0] << inputs[:, 2]) // inputs[:, 1])
 
 
 @pytest.mark.parametrize("level", ["-Os", "-O3"])
