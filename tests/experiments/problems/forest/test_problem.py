@@ -92,17 +92,18 @@ def test_a_bundled_forest_needs_its_name_only_and_brings_its_samples(folder: Pat
 
 def test_what_makes_ranks_of_features_is_told_in_bytes(folder: Path) -> None:
     """As many as the header's arrays have."""
-    code, said = run(folder, *FOREST, "--budget", "5trials", "--output", "out")
-    assert code == 0
-    assert "Features are ranks" not in said, "digits are on a grid"
+    environment = {"KILOTUNE_STORAGE": str(folder / "studies.db"), "PATH": "/usr/bin:/bin"}
+    done = tune(folder, environment, *FOREST, "--budget", "5trials", "--output", "out")
+    assert done.returncode == 0
+    assert "Features are ranks" not in done.stdout + done.stderr, "digits are on a grid"
     samples = X[:900] + np.random.default_rng(0).normal(0.0, 0.3, (900, X.shape[1]))
     network = RandomForestClassifier(3, max_depth=4, random_state=0).fit(samples, Y[:900])
     (folder / "forest.onnx").write_bytes(to_onnx(network, samples[:1].astype(np.float32)).SerializeToString())
     np.savez(folder / "data.npz", X=samples, y=Y[:900])
-    code, said = run(folder, *FOREST, "--budget", "5trials", "--output", "ranks")
-    assert code == 0
+    done = tune(folder, environment, *FOREST, "--budget", "5trials", "--output", "ranks")
+    assert done.returncode == 0
     thresholds = sum(len(tree.tree_.threshold[tree.tree_.children_left >= 0]) for tree in network.estimators_)
-    told = int(said.split("keeps thresholds of ")[1].split()[0])
+    told = int((done.stdout + done.stderr).split("keeps thresholds of ")[1].split()[0])
     header = (folder / "ranks" / "model.h").read_text()
     floats = header.split("const float ")[1].split("{")[1].split("}")[0].split(",")
     assert told == 2 * (X.shape[1] + 1) + 4 * len(floats)
