@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, cast
 
@@ -131,7 +132,18 @@ def _node(proto: Any, number: int, node: Any, path: Path) -> TrainedNode:
         raise error_at(str(path), place, error) from None
     if not node.output:
         raise InputError(str(path), place=place, expected="an output", found="none")
-    return TrainedNode(operator_name(node), tuple(node.input), tuple(node.output), place, attributes, opset)
+    refusal = _refusal_of_pool(node.op_type, attributes)
+    return TrainedNode(operator_name(node), tuple(node.input), tuple(node.output), place, attributes, opset, refusal)
+
+
+def _refusal_of_pool(kind: str, attributes: Mapping[str, Any]) -> str:
+    """What is wrong with a pool that steps over elements and is padded to the same size: on some images the padding is less than none,
+    which ONNX does not define; ONNX Runtime refuses some of these and crops others."""
+    kernel, strides = attributes.get("kernel_shape", ()), attributes.get("strides", ())
+    same = attributes.get("auto_pad", b"") in (b"SAME_UPPER", b"SAME_LOWER")
+    if kind not in ("AveragePool", "MaxPool") or not same or all(s <= k for s, k in zip(strides, kernel, strict=False)):
+        return ""
+    return f"expected strides of at most the kernel, {list(kernel)}, with this auto_pad (write pads out), found {list(strides)}"
 
 
 def _check_attribute_types(node: Any, opset: int) -> None:

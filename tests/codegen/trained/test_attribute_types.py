@@ -1,4 +1,4 @@
-"""Attributes of another type than their operator's, and complements of several probabilities: a sentence that says the node."""
+"""Attributes of another type than their operator's, and strides that padding does not go with: a sentence that says the node."""
 
 from __future__ import annotations
 
@@ -9,16 +9,17 @@ import numpy as np
 import pytest
 
 from kilotune.codegen.diagnostics import InputError
-from kilotune.codegen.trained.endings import Returns
 from kilotune.codegen.trained.importing import import_bundle
+from kilotune.codegen.trained.onnx_models import read_onnx
 from tests.codegen.trained.onnx_files import Case
 
 
-def refusal(case: Case, folder: Path, returns: Returns | None = None) -> str:
+def refusal(case: Case, folder: Path, count: int = 3) -> str:
+    """What is said of a model of so many features."""
     path = case.write(folder)
-    np.savez(folder / "d.npz", X=np.random.default_rng(1).normal(0, 1, (5, 3)))
+    np.savez(folder / "d.npz", X=np.random.default_rng(1).normal(0, 1, (5, count)))
     with pytest.raises(InputError) as refused:
-        import_bundle(path, folder / "d.npz", returns=returns)
+        import_bundle(path, folder / "d.npz")
     return str(refused.value).removeprefix(f"{path}: ")
 
 
@@ -39,3 +40,14 @@ def test_attributes_have_the_type_of_their_operator(
 ) -> None:
     case = Case("net", (1, 3), [(kind, reads, ["y"], attributes)], PLACE, opset=opset)
     assert refusal(case, tmp_path) == f"node 0 ({kind} that writes 'y'): expected an attribute {name}"
+
+
+@pytest.mark.parametrize(("kind", "strides"), [("AveragePool", [1, 3]), ("MaxPool", [3, 1])])
+def test_pools_whose_padding_may_be_less_than_none_are_refused(kind: str, strides: list[int], tmp_path: Path) -> None:
+    attributes = {"kernel_shape": [2, 2], "strides": strides, "auto_pad": "SAME_UPPER"}
+    expected = "strides of at most the kernel, [2, 2], with this auto_pad (write pads out)"
+    place = f"node 0 ({kind} that writes 'y')"
+    case = Case("net", (1, 1, 4, 4), [(kind, ["x"], ["y"], attributes)])
+    assert refusal(case, tmp_path, count=16) == f"{place}: expected {expected}, found {strides}"
+    whole = Case("net", (1, 1, 4, 4), [(kind, ["x"], ["y"], {**attributes, "strides": [2, 1]})])
+    assert not read_onnx(whole.write(tmp_path)).nodes[0].refusal
