@@ -18,6 +18,7 @@ from kilotune.codegen.feature_scaling import FeatureScaling
 from kilotune.codegen.file_kinds import FileKind, kind_of_file
 from kilotune.codegen.float_evaluator import run_float
 from kilotune.codegen.ir import View
+from kilotune.codegen.trained.between_grids import with_real_moves
 from kilotune.codegen.trained.classical import DOMAIN, TREES, without_classical
 from kilotune.codegen.trained.column_selection import with_columns_in_weights
 from kilotune.codegen.trained.constant_nodes import with_constants, with_executed_constants
@@ -29,7 +30,6 @@ from kilotune.codegen.trained.joining import with_joined_parts
 from kilotune.codegen.trained.logistic_shares import with_named_shares
 from kilotune.codegen.trained.model import TrainedGraph
 from kilotune.codegen.trained.normalising import check_quantised_range
-from kilotune.codegen.trained.onnx_grids import check_same_grids
 from kilotune.codegen.trained.onnx_models import read_onnx
 from kilotune.codegen.trained.polynomials import with_rows_of_terms
 from kilotune.codegen.trained.qlinear import with_real_operators
@@ -133,8 +133,7 @@ def read_trained(path: Path) -> TrainedGraph:
     """The model of an ONNX or TensorFlow Lite file."""
     if kind_of_file(path) is FileKind.TFLITE or path.suffix == ".tflite":
         return rolled(read_tflite(path))
-    graph = without_classical(with_constants(with_real_operators(read_onnx(path))))
-    check_same_grids(graph)
+    graph = without_classical(with_real_moves(with_constants(with_real_operators(read_onnx(path)))))
     graph = with_columns_in_weights(with_joined_parts(with_rows_of_terms(with_named_shares(graph))))
     return with_executed_constants(rolled(graph))
 

@@ -12,9 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kilotune.codegen.arrays import Array, IntArray
-from kilotune.codegen.diagnostics import InputError
 from kilotune.codegen.quantisation_grid import LEAST, MOST, QuantisationGrid
-from kilotune.codegen.trained.model import TrainedGraph, TrainedNode
+from kilotune.codegen.trained.model import TrainedNode
 
 UNSIGNED_SHIFT = 128
 
@@ -116,41 +115,3 @@ def _scales(node: TrainedNode, constants: Mapping[str, Array]) -> tuple[NDArray[
 
 def _shift(kind: str) -> int:
     return UNSIGNED_SHIFT if kind == "uint8" else 0
-
-
-KEEPING = frozenset(
-    ("Flatten", "Gather", "Identity", "MaxPool", "Reshape", "Slice", "Split", "Squeeze", "Transpose", "Unsqueeze")
-)
-"""Operators whose results are integers of their first operand."""
-
-
-def check_same_grids(model: TrainedGraph) -> None:
-    """InputError for a DequantizeLinear that takes integers of a QuantizeLinear for those of another grid, which is arithmetic and not the
-    rounding that is left out where a file becomes a float model again. Grids that are computed are not looked at."""
-    makers = {written: node for node in model.nodes for written in node.outputs}
-    for node in model.nodes:
-        if node.kind != "DequantizeLinear":
-            continue
-        maker = makers.get(node.inputs[0])
-        for _ in model.nodes:
-            if maker is None or maker.kind not in KEEPING or not maker.inputs:
-                break
-            maker = makers.get(maker.inputs[0])
-        if maker is None or maker.kind != "QuantizeLinear" or _is_same_grid(model, maker, node):
-            continue
-        expected = f"the scale and the zero point of {maker.place}, whose integers it reads"
-        raise InputError(model.path, place=node.place, expected=expected, found="others")
-
-
-def _is_same_grid(model: TrainedGraph, made: TrainedNode, read: TrainedNode) -> bool:
-    for place in (1, 2):
-        names = [node.inputs[place] if len(node.inputs) > place else "" for node in (made, read)]
-        arrays = [np.zeros(()) if not name else model.constants.get(name) for name in names]
-        a, b = (None if array is None else np.asarray(array, np.float64).reshape(-1) for array in arrays)
-        if a is None or b is None:
-            continue
-        if a.size != b.size and 1 not in (a.size, b.size):
-            return False
-        if not np.allclose(a, b, rtol=1e-6, atol=0.0):
-            return False
-    return True
