@@ -87,4 +87,6 @@ def _expanded(node: TrainedNode, signature: _Signature, constants: dict[str, Arr
             reals.append(write)
     result = f"{node.output}/real"
     yield replace(node, kind=signature.kind, inputs=tuple(reals), outputs=(result,), opset=13)
-    yield node.in_its_place("QuantizeLinear", result, *node.inputs[signature.result : signature.result + 2])
+    rounding = node.in_its_place("QuantizeLinear", result, *node.inputs[signature.result : signature.result + 2])
+    # of its own place, by which its operation is found where what it bounds is looked for (`quantised_ends`)
+    yield replace(rounding, place=f"{node.place}, the integers of its result")

@@ -55,6 +55,28 @@ def test_an_end_that_nothing_reaches_costs_nothing(low: float, high: float, boun
     assert sum(isinstance(operation, ir.Relu | ir.Relu6) for operation in ir.operations(program.body)) == bounds
 
 
+@pytest.mark.parametrize(("low", "high"), [(0.0, 1.0), (-0.5, 0.75), (0.0, 100.0)])
+def test_values_of_operators_on_integers_end_where_their_results_do(low: float, high: float, tmp_path: Path) -> None:
+    """What quantisers write in the QOperator form, in which a Clip is but the end of the integers (found by a reader)."""
+    fine, step = np.float32(0.05), np.float32((high - low) / 255)
+    constants = {"fine": fine, "none": np.int8(0), "codes": np.rint(WEIGHTS["w"] / fine).astype(np.int8),
+                 "step": step, "zero": np.uint8(round(-low / float(step))), "v": WEIGHTS["v"], "middle": np.uint8(128)}  # fmt: skip
+    nodes = [
+        ("QuantizeLinear", ["x", "fine", "middle"], ["i"], {}),
+        ("QLinearMatMul", ["i", "fine", "middle", "codes", "fine", "none", "step", "zero"], ["q"], {}),
+        ("DequantizeLinear", ["q", "step", "zero"], ["d"], {}),
+        ("MatMul", ["d", "v"], ["y"], {}),
+    ]
+    path = Case("ends", (1, 6), nodes, constants).write(tmp_path)
+    np.savez(tmp_path / "d.npz", X=FEATURES)
+    bundle = import_bundle(path, tmp_path / "d.npz", returns=Returns.VALUE)
+    found = run_float(bundle.program, bundle.parameters, FEATURES).outputs
+    expected = reference(path, FEATURES).reshape(len(FEATURES), -1)
+    of_features = 0.025 * np.abs(constants["codes"] * float(fine)).sum(axis=0).max()
+    rounding = ((high - low) / 255 + of_features) * np.abs(WEIGHTS["v"]).sum(axis=0).max()
+    assert np.abs(found - expected).max() <= rounding
+
+
 @pytest.mark.parametrize(("scale", "bounds"), [(0.02, 1), (0.5, 0)])
 def test_values_of_tensorflow_lite_end_where_their_integers_do(scale: float, bounds: int, tmp_path: Path) -> None:
     """The sums of the first product reach 20 and more; 0.02 ends at 2.5."""
