@@ -66,7 +66,7 @@ def import_bundle(path: Path, data: Path, label: str | None = None, returns: Ret
     else:
         converted, scaling = converted_nodes(scaled[0], path.stem, wanted), scaled[1]
         samples = _rescaled(samples, scaling)
-    _check_scores(model, converted)
+    check_scores(model, converted)
     train = labelled(converted, samples.train, data, model.classes)
     test = None if samples.test is None else labelled(converted, samples.test, data, model.classes)
     names = told_names(model.classes, converted.class_count)
@@ -105,7 +105,7 @@ def _rescaled(samples: Samples, scaling: FeatureScaling) -> Samples:
     return Samples(parts[0], parts[1])
 
 
-def _check_scores(model: TrainedGraph, converted: Converted) -> None:
+def check_scores(model: TrainedGraph, converted: Converted) -> None:
     """InputError for a file whose largest score is that of one: its class is always the first. And for one that puts the probabilities of
     several yes behind those of their no, of which `ending_of` knows only one."""
     ending, classes = ending_of(model), converted.class_count

@@ -54,8 +54,8 @@ def normalise(builder: Builder, node: TrainedNode) -> None:
 
 
 def quantize(builder: Builder, node: TrainedNode) -> None:
-    """Rounding to integers, which a program decides itself: what is left of it is where the integers end, if that is at 0, as behind a
-    Relu that was taken into them, or is one of its `ENDS`."""
+    """Rounding to integers, which a program decides itself: what is left of it is where the integers end, if that is one of its `ENDS`,
+    or at 0, as behind a Relu that was taken into them; of features only the former, which are positive often and no Relu's results."""
     steps = builder.weights(node.inputs[1], "scale")
     named = builder.optional(node, 2)
     zero = np.zeros((), np.uint8) if named is None else builder.constant(named, "zero point")
@@ -65,9 +65,13 @@ def quantize(builder: Builder, node: TrainedNode) -> None:
     least = 0 if zero.dtype.kind == "u" else -(1 << (bits - 1))
     name = node.inputs[0]
     low, high = node.attributes.get(ENDS, (-math.inf, math.inf))
-    if name not in builder.tensors or _is_features(builder, name):
+    if name not in builder.tensors:
         low, high = -math.inf, math.inf
-    elif bool((zero.astype(np.int64) == least).all()) and not _is_positive(builder, name):
+    elif steps.size > 1:
+        raise ValueError(f"expected one scale for all elements of a computed value, found {steps.size}")
+    elif bool((zero.astype(np.int64) == least).all()) and not (
+        _is_features(builder, name) or _is_positive(builder, name)
+    ):
         low = 0.0
     if (low, high) == (-math.inf, math.inf):
         identity(builder, node)

@@ -193,7 +193,7 @@ def _matrix(made: Completed, pending: Pending) -> None:
     rows = weights if outputs_first else weights.T
     biases = _biases(pending, len(rows), np.float32(features.grid.step) * matrix.scales)
     completion = _requantisation(made, features.grid, rows, matrix.scales, biases)
-    made.add(node, MATRIX, features.name, made.constant("weights", rows), completion=completion)
+    made.add(node, MATRIX, features.name, made.constant("weights", rows), completion=completion, keeps_axes=True)
 
 
 def _pair(made: Completed, pending: Pending) -> tuple[list[str], list[QuantisationGrid]]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from types import MappingProxyType
+from types import MappingProxyType, UnionType
 
 import numpy as np
 
@@ -45,6 +45,8 @@ SIGNATURES: Mapping[str, _Signature] = MappingProxyType(
 
 CONCAT = f"{DOMAIN}QLinearConcat"
 
+_ATTRIBUTES: Mapping[str, type | UnionType] = MappingProxyType({"alpha": int | float, "axis": int, "opset": int})
+
 
 def with_real_operators(graph: TrainedGraph) -> TrainedGraph:
     """The graph without such operators. One whose operands are not as stated stays, and conversion refuses it."""
@@ -57,7 +59,7 @@ def with_real_operators(graph: TrainedGraph) -> TrainedGraph:
 
 
 def _signature(node: TrainedNode) -> _Signature | None:
-    """None for other operators, and for one that lacks operands or has its channels last."""
+    """None for other operators, and for one that lacks operands, has attributes of other types, or has its channels last."""
     if node.kind == CONCAT:
         found = _Signature("Concat", tuple(range(2, len(node.inputs), 3)), 0)
     elif node.kind in SIGNATURES:
@@ -65,7 +67,8 @@ def _signature(node: TrainedNode) -> _Signature | None:
     else:
         return None
     needed = max(found.result + 1, *(place + 3 for place in found.tensors))
-    return found if len(node.inputs) >= needed and not node.attributes.get("channels_last", 0) else None
+    typed = all(isinstance(node.attributes.get(name, 1), kind) for name, kind in _ATTRIBUTES.items())
+    return found if len(node.inputs) >= needed and typed and not node.attributes.get("channels_last", 0) else None
 
 
 def _expanded(node: TrainedNode, signature: _Signature, constants: dict[str, Array]) -> Iterator[TrainedNode]:
@@ -81,12 +84,17 @@ def _expanded(node: TrainedNode, signature: _Signature, constants: dict[str, Arr
         scales = [constants.get(node.inputs[place + 1]) for place in signature.tensors]
         if all(scale is not None for scale in scales):
             product = np.multiply(*(np.asarray(scale, np.float32).reshape(-1) for scale in scales))
+            product = product * np.float32(node.number("alpha", 1.0))  # QGemm's, which is a factor of the bias, too
             name, write = f"{node.output}/bias scale", f"{node.output}/bias"
             constants[name] = product[0] if product.size == 1 else product
             yield node.in_its_place("DequantizeLinear", node.inputs[signature.bias], name, write=write, axis=0)
             reals.append(write)
     result = f"{node.output}/real"
-    yield replace(node, kind=signature.kind, inputs=tuple(reals), outputs=(result,), opset=13)
+    real = replace(node, kind=signature.kind, inputs=tuple(reals), outputs=(result,), opset=13)
+    if signature.kind == "Softmax":  # the operator has the opset that it follows as an attribute
+        attributes = {"axis": node.integer("axis", -1)}
+        real = replace(real, opset=node.integer("opset", 13), attributes=attributes)
+    yield real
     rounding = node.in_its_place("QuantizeLinear", result, *node.inputs[signature.result : signature.result + 2])
     # of its own place, by which its operation is found where what it bounds is looked for (`quantised_ends`)
     yield replace(rounding, place=f"{node.place}, the integers of its result")

@@ -87,7 +87,7 @@ def _padding(window: Window) -> tuple[int, int, int, int]:
 
 
 def _matrix(builder: Builder, node: TrainedNode) -> None:
-    """Weights (outputs, inputs)."""
+    """Weights (outputs, inputs). The result has rows and columns, or with `keeps_axes` all axes of the operand but the last one."""
     tensor, weights = builder.tensor(node.inputs[0]), builder.weights(node.inputs[1], "weights")
     if weights.ndim != 2 or not weights.size or math.prod(tensor.shape) % weights.shape[1]:
         raise ValueError(f"expected weights for {list(tensor.shape)}, found shape {list(weights.shape)}")
@@ -105,7 +105,10 @@ def _matrix(builder: Builder, node: TrainedNode) -> None:
     out = builder.temporary((rows, outputs), node.output)
     stored = builder.parameter(node.inputs[1], np.ascontiguousarray(weights[:, places].T))
     builder.emit(ir.MatMul(out, builder.location, features, stored, completion=node.attributes["completion"]))
-    builder.bind(node.output, out)
+    kept = tensor.shape[:-1] if node.attributes.get("keeps_axes") else (rows,)
+    if kept != (rows,) and tensor.shape[-1] != inputs:
+        raise ValueError(f"expected {inputs} features along the last axis, found shape {list(tensor.shape)}")
+    builder.bind(node.output, out, (*kept, outputs))
 
 
 def _elementwise(make: Callable[..., ir.QuantisedElements]) -> Callable[[Builder, TrainedNode], None]:

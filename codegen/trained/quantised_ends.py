@@ -18,11 +18,12 @@ from kilotune.codegen.trained.endings import Returns
 from kilotune.codegen.trained.model import TrainedGraph, TrainedNode
 from kilotune.codegen.trained.normalising import ENDS
 
-MOST_SAMPLES = 256
-"""So many show what values there are."""
+BATCH = 256
+"""So many samples are run at a time."""
 
 SLACK = 0.02
-"""Values that are no further beyond an end, as a part of the whole range, are left as they are: a step of 8 bits is a fifth of that."""
+"""Values that are no further beyond an end, as a part of the whole range, are left as they are: a step of 8 bits is a fifth of that. An
+end at 0, as a Relu has it, is one for any value."""
 
 Ends = tuple[float, float]
 """The real numbers of the least and of the largest integer."""
@@ -50,7 +51,9 @@ def with_ends(model: TrainedGraph, features: RealArray) -> TrainedGraph:
             low, high = seen.get(place, (math.inf, -math.inf))
             seen[place] = min(low, float(read[0].min())), max(high, float(read[0].max()))
 
-    run_float(made.program, made.parameters, features[:MOST_SAMPLES], observe)
+    for start in range(0, len(features), BATCH):
+        first.clear()
+        run_float(made.program, made.parameters, features[start : start + BATCH], observe)
     return _bounded(model, {place: _reached(ends[place], values) for place, values in seen.items()})
 
 
@@ -65,8 +68,9 @@ def without_idle_rounding(model: TrainedGraph) -> TrainedGraph | None:
 
 
 def _ends(model: TrainedGraph, node: TrainedNode) -> Ends | None:
-    """Those of a QuantizeLinear with one scale for all; None for every other node."""
-    if node.kind != "QuantizeLinear" or len(node.inputs) < 2 or node.inputs[0] in model.constants:
+    """Those of a QuantizeLinear with one scale for all; None for every other node, and for the features' own, which
+    `check_quantised_range` looks at."""
+    if node.kind != "QuantizeLinear" or len(node.inputs) < 2 or node.inputs[0] in (model.input_name, *model.constants):
         return None
     step = model.constants.get(node.inputs[1])
     zero = model.constants.get(node.inputs[2]) if len(node.inputs) > 2 and node.inputs[2] else np.zeros(1, np.uint8)
@@ -79,7 +83,7 @@ def _ends(model: TrainedGraph, node: TrainedNode) -> Ends | None:
 def _reached(ends: Ends, values: Ends) -> Ends:
     """Ends beyond which no value lies are none."""
     room = SLACK * (ends[1] - ends[0])
-    low = ends[0] if values[0] < ends[0] - room else -math.inf
+    low = ends[0] if values[0] < ends[0] - (room if ends[0] else 0.0) else -math.inf
     return low, ends[1] if values[1] > ends[1] + room else math.inf
 
 

@@ -19,7 +19,7 @@ from kilotune.codegen.trained.classical import without_classical
 from kilotune.codegen.trained.constant_nodes import with_constants
 from kilotune.codegen.trained.conversion import convert
 from kilotune.codegen.trained.endings import RENAMING, ROUNDING, Returns
-from kilotune.codegen.trained.importing import labelled, returned
+from kilotune.codegen.trained.importing import check_scores, labelled, returned
 from kilotune.codegen.trained.model import TrainedGraph, TrainedNode
 from kilotune.codegen.trained.onnx_models import read_onnx
 from kilotune.codegen.trained.onnx_quantised import with_kept_integers
@@ -43,6 +43,8 @@ def import_quantised_bundle(path: Path, data: Path, label: str | None = None, re
     if given is None or not is_quantised(converted.program):
         expected = "a quantised model for --keep-quantisation, with an input of 8 bits or one that is quantised first"
         raise InputError(str(path), expected=expected, found="one of floats")
+    if wanted is Returns.CLASS:
+        check_scores(model, converted)
     parts = [
         None if part is None else _integers(part, given, None if wanted is Returns.CLASS else made)
         for part in (samples.train, samples.test)

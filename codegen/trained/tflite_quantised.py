@@ -118,7 +118,14 @@ def _fully_connected(translation: Translation, operator: TfliteOperator) -> None
     scales = grid_of(translation, operator.reads[0]).step * _weight_scales(translation, operator)
     reads = [translation.name(number) for number in operator.reads[:2]]
     completion = _completion(translation, operator, scales)
-    translation.add(operator, MATRIX, reads, translation.name(operator.writes[0]), completion=completion)
+    translation.add(
+        operator,
+        MATRIX,
+        reads,
+        translation.name(operator.writes[0]),
+        completion=completion,
+        keeps_axes=bool(operator.options.get("KeepNumDims")),
+    )
 
 
 def _sum(translation: Translation, operator: TfliteOperator) -> None:

@@ -17,11 +17,13 @@ from kilotune.codegen.float_evaluator import run_float
 from kilotune.codegen.trained.conversion import Converted, convert
 from kilotune.codegen.trained.endings import Returns
 from kilotune.codegen.trained.onnx_models import read_onnx
+from kilotune.codegen.trained.qlinear import DOMAIN
 
 
 @dataclass(frozen=True)
 class Case:
-    """A model from `x` of `shape` to `y`. `nodes`: (operator, inputs, outputs, attributes)."""
+    """A model from `x` of `shape` to `y`. `nodes`: (operator, inputs, outputs, attributes), an operator of ONNX Runtime's own domain with
+    that before its name."""
 
     name: str
     shape: tuple[int | str, ...]
@@ -33,7 +35,13 @@ class Case:
     def model(self) -> onnx.ModelProto:
         """As a file would hold it."""
         nodes = [
-            helper.make_node(kind, list(reads), list(writes), domain=self.domain, **attributes)
+            helper.make_node(
+                kind.removeprefix(DOMAIN),
+                list(reads),
+                list(writes),
+                domain=DOMAIN.strip(".") if kind.startswith(DOMAIN) else self.domain,
+                **attributes,
+            )
             for kind, reads, writes, attributes in self.nodes
         ]
         given = helper.make_tensor_value_info("x", TensorProto.FLOAT, self.shape)
@@ -42,6 +50,8 @@ class Case:
         graph = helper.make_graph(nodes, self.name, [given], [result], weights)
         opsets = [helper.make_opsetid("", self.opset)]
         opsets += [helper.make_opsetid(self.domain, 3)] if self.domain else []
+        own = any(kind.startswith(DOMAIN) for kind, *_ in self.nodes)
+        opsets += [helper.make_opsetid(DOMAIN.strip("."), 1)] if own else []
         return helper.make_model(graph, opset_imports=opsets, ir_version=8)
 
     def write(self, folder: Path) -> Path:

@@ -210,6 +210,46 @@ def test_weights_that_a_file_keeps_as_real_numbers_before_they_are_rounded(tmp_p
     np.testing.assert_array_equal(found, expected)
 
 
+@pytest.mark.parametrize(
+    "tail",
+    [
+        ("Slice", ["b", "last", "end", "axis"], ["y"], {}),
+        ("Gather", ["b", "four"], ["y"], {"axis": 1}),
+        ("Transpose", ["b"], ["y"], {"perm": [0, 2, 1]}),
+    ],
+    ids=lambda tail: tail[0],
+)
+def test_a_product_of_steps_keeps_its_axes(
+    tail: tuple[str, list[str], list[str], dict[str, object]], tmp_path: Path
+) -> None:
+    """What follows a MatMul of three axes takes the second one (found by a reader: 80 % of the elements were others)."""
+    random = np.random.default_rng(5)
+    constants = {"w": random.integers(-100, 100, (6, 5)).astype(np.int8), "ws": np.float32(0.02), "wz": np.int8(0),
+                 "last": np.array([-1]), "end": np.array([9]), "axis": np.array([1]), "four": np.array(4)}  # fmt: skip
+    nodes = [
+        ("DequantizeLinear", ["w", "ws", "wz"], ["m"], {}),
+        ("MatMul", ["r", "m"], ["a"], {}),
+        ("QuantizeLinear", ["a", "t", "u"], ["q"], {}),
+        ("DequantizeLinear", ["q", "t", "u"], ["b"], {}),
+        tail,
+    ]
+    path = quantised(*nodes, shape=(1, 5, 6), **constants).write(tmp_path)
+    found, expected = compared(path, random.normal(0, 2, (12, 30)))
+    np.testing.assert_array_equal(found, expected)
+
+
+def test_one_score_alone_tells_no_classes_apart(tmp_path: Path) -> None:
+    """The largest of one is always the first (found by a reader: its sign was told)."""
+    weights = {"w": np.ones((6, 1), np.int8), "ws": np.float32(0.02), "wz": np.int8(0)}
+    nodes = [("DequantizeLinear", ["w", "ws", "wz"], ["m"], {}), ("MatMul", ["r", "m"], ["a"], {}),
+             ("QuantizeLinear", ["a", "t", "u"], ["q"], {}), ("DequantizeLinear", ["q", "t", "u"], ["b"], {}),
+             ("Softmax", ["b"], ["y"], {"axis": 1})]  # fmt: skip
+    path = quantised(*nodes, **weights).write(tmp_path)
+    np.savez(tmp_path / "d.npz", X=np.zeros((3, 6)))
+    with pytest.raises(InputError, match="scores: expected those of at least two classes, found one"):
+        import_quantised_bundle(path, tmp_path / "d.npz")
+
+
 @pytest.mark.parametrize("scale", [0.013, 0.05])
 def test_one_score_says_yes_where_the_file_does(scale: float, tmp_path: Path) -> None:
     """A probability above a half, or a score above 0, wherever the zero point is."""

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from kilotune.codegen import ir
+from kilotune.codegen.arrays import FloatArray
 from kilotune.codegen.bundle import Bundle
 from kilotune.codegen.diagnostics import InputError
 from kilotune.codegen.float_evaluator import run_float
@@ -21,7 +22,7 @@ FEATURES = np.random.default_rng(9).normal(0, 1.5, (80, 6)).astype(np.float32).a
 WEIGHTS = {"w": draw(6, 5), "v": draw(5, 3)}
 
 
-def _imported(low: float, high: float, folder: Path) -> tuple[Bundle, Path]:
+def _imported(low: float, high: float, folder: Path, features: FloatArray = FEATURES) -> tuple[Bundle, Path]:
     """Two products, between which integers from `low` to `high` stand."""
     step = np.float32((high - low) / 255)
     zero = np.uint8(round(-low / float(step)))
@@ -32,7 +33,7 @@ def _imported(low: float, high: float, folder: Path) -> tuple[Bundle, Path]:
         ("MatMul", ["d", "v"], ["y"], {}),
     ]
     path = Case("ends", (1, 6), nodes, {**WEIGHTS, "step": step, "zero": zero}).write(folder)
-    np.savez(folder / "d.npz", X=FEATURES)
+    np.savez(folder / "d.npz", X=features)
     return import_bundle(path, folder / "d.npz", returns=Returns.VALUE), path
 
 
@@ -45,6 +46,50 @@ def test_values_end_where_the_integers_do(low: float, high: float, tmp_path: Pat
     expected = reference(path, FEATURES).reshape(len(FEATURES), -1)
     rounding = (high - low) / 255 * np.abs(WEIGHTS["v"]).sum(axis=0).max()
     assert np.abs(found - expected).max() <= rounding
+
+
+def test_ends_that_only_late_samples_reach_are_seen(tmp_path: Path) -> None:
+    """Data sorted by class may begin with hundreds of quiet samples (found by a reader)."""
+    late = np.concatenate([FEATURES[np.arange(300) % 80] / 100, FEATURES])
+    bundle, path = _imported(-0.5, 0.75, tmp_path, late)
+    found = run_float(bundle.program, bundle.parameters, FEATURES).outputs
+    rounding = 1.25 / 255 * np.abs(WEIGHTS["v"]).sum(axis=0).max()
+    assert np.abs(found - reference(path, FEATURES).reshape(len(FEATURES), -1)).max() <= rounding
+
+
+@pytest.mark.parametrize("low", [0.0, -0.5])
+def test_a_part_of_the_features_ends_where_its_integers_do(low: float, tmp_path: Path) -> None:
+    """A quantiser takes a Relu or Clip of what Split leaves into the integers behind it (found by a reader)."""
+    step, zero = np.float32(0.01), np.uint8(round(-low / 0.01))
+    nodes = [
+        ("Split", ["x", "parts"], ["a", "b"], {"axis": 1}),
+        ("QuantizeLinear", ["a", "step", "zero"], ["q"], {}),
+        ("DequantizeLinear", ["q", "step", "zero"], ["d"], {}),
+        ("MatMul", ["d", "v"], ["e"], {}),
+        ("MatMul", ["b", "v"], ["f"], {}),
+        ("Sub", ["e", "f"], ["y"], {}),
+    ]
+    constants = {"parts": np.array([3, 3]), "step": step, "zero": zero, "v": draw(3, 4)}
+    path = Case("parts", (1, 6), nodes, constants).write(tmp_path)
+    np.savez(tmp_path / "d.npz", X=FEATURES)
+    bundle = import_bundle(path, tmp_path / "d.npz", returns=Returns.VALUE)
+    assert bundle.scaling is None
+    found = run_float(bundle.program, bundle.parameters, FEATURES).outputs
+    expected = reference(path, FEATURES).reshape(len(FEATURES), -1)
+    assert np.abs(found - expected).max() <= 0.005 * np.abs(constants["v"]).sum(axis=0).max() + 1e-6
+
+
+def test_a_scale_for_each_element_of_a_computed_value_is_refused(tmp_path: Path) -> None:
+    """Where each one's integers end is not looked for."""
+    constants = {**WEIGHTS, "step": np.full(5, 0.1, np.float32), "zero": np.zeros(5, np.int8)}
+    nodes = [("MatMul", ["x", "w"], ["h"], {}), ("QuantizeLinear", ["h", "step", "zero"], ["q"], {"axis": 1}),
+             ("DequantizeLinear", ["q", "step", "zero"], ["d"], {"axis": 1}), ("MatMul", ["d", "v"], ["y"], {})]  # fmt: skip
+    path = Case("each", (1, 6), nodes, constants).write(tmp_path)
+    np.savez(tmp_path / "d.npz", X=FEATURES)
+    with pytest.raises(
+        InputError, match=r"node 1 .*: expected one scale for all elements of a computed value, found 5"
+    ):
+        import_bundle(path, tmp_path / "d.npz")
 
 
 @pytest.mark.parametrize(
