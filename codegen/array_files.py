@@ -35,6 +35,8 @@ MOST_TEXT_BYTES = 1 << 30
 MOST_TYPE_BYTES = 8
 """The largest element of an array: a float64."""
 
+LARGEST = float(np.finfo(np.float32).max)
+"""The largest float of 32 bits, which models have."""
 
 BLOCK_ELEMENTS = 1 << 20
 """How much is read, or looked at, in one piece."""
@@ -87,16 +89,18 @@ def array_names(path: Path) -> frozenset[str]:
 
 
 def check_finite(array: RealArray, path: Path) -> None:
-    """Raises InputError naming the first NaN or infinite element (indices count from 0)."""
+    """Raises InputError naming the first element (indices count from 0) that is NaN, infinite, or beyond all floats of 32 bits."""
     rows = max(1, BLOCK_ELEMENTS * len(array) // max(array.size, 1)) if array.ndim else 1
     for start in range(0, len(array) if array.ndim else 1, rows):
         block = array[start : start + rows] if array.ndim else array
-        if np.isfinite(block).all():
+        held = np.abs(block) <= LARGEST  # of NaN and infinity neither
+        if held.all():
             continue
-        first = tuple(int(i) for i in np.argwhere(~np.isfinite(block))[0])
+        first = tuple(int(i) for i in np.argwhere(~held)[0])
         index = (first[0] + start, *first[1:]) if first else ()
         place = f"element [{', '.join(map(str, index))}]"
-        raise InputError(str(path), place=place, expected="a finite number", found=str(array[index]))
+        expected = "a number of a float of 32 bits" if np.isfinite(array[index]) else "a finite number"
+        raise InputError(str(path), place=place, expected=expected, found=str(array[index]))
 
 
 @contextmanager

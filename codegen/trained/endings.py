@@ -92,6 +92,8 @@ def _score(graph: TrainedGraph, makers: Mapping[str, TrainedNode], name: str) ->
                 break
             name = node.inputs[0]
             continue
+        if node.kind == "Sigmoid" and "Sigmoid" in kinds:
+            break  # more than a half of one of a probability is another half
         if (node.kind in MONOTONE and _over_scores(graph, node)) or (node.kind == "ArgMax" and "ArgMax" not in kinds):
             name = node.inputs[0] if node.inputs else ""
         else:

@@ -5,6 +5,7 @@ Integers without sign are taken 128 lower, with their zero points, so that all h
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
@@ -109,7 +110,8 @@ def _scales(node: TrainedNode, constants: Mapping[str, Array]) -> tuple[NDArray[
     if not named[1] and node.kind == "DequantizeLinear":
         zeros = zeros.astype(constants[node.inputs[0]].dtype if node.inputs[0] in constants else np.uint8)
     if scales.dtype != np.float32 or not scales.size or not (np.isfinite(scales).all() and (scales > 0).all()):
-        raise ValueError(f"expected scales above 0 as floats of 32 bits, found {scales.dtype}")
+        wrong = next((s for s in scales.tolist() if not 0 < s < math.inf), scales.dtype)
+        raise ValueError(f"expected finite scales above 0 as floats of 32 bits, found {wrong}")
     return scales, zeros.astype(np.int64), str(zeros.dtype)
 
 

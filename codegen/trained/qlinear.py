@@ -87,7 +87,9 @@ def _expanded(node: TrainedNode, signature: _Signature, constants: dict[str, Arr
             product = product * np.float32(node.number("alpha", 1.0))  # QGemm's, which is a factor of the bias, too
             name, write = f"{node.output}/bias scale", f"{node.output}/bias"
             constants[name] = product[0] if product.size == 1 else product
-            yield node.in_its_place("DequantizeLinear", node.inputs[signature.bias], name, write=write, axis=0)
+            bias = constants.get(node.inputs[signature.bias])
+            axis = 0 if bias is None or not bias.ndim else bias.ndim - 1  # QGemm's may be a row
+            yield node.in_its_place("DequantizeLinear", node.inputs[signature.bias], name, write=write, axis=axis)
             reals.append(write)
     result = f"{node.output}/real"
     real = replace(node, kind=signature.kind, inputs=tuple(reals), outputs=(result,), opset=13)

@@ -107,6 +107,12 @@ def test_a_probability_of_one_class_is_its_scores_sign(tmp_path: Path) -> None:
     np.testing.assert_array_equal(labels_of(bundle), (FEATURES @ draw(6, 1) + draw(1) > 0)[:, 0])
 
 
+def test_a_probability_of_a_probability_is_always_above_a_half(tmp_path: Path) -> None:
+    """So the model always says yes (found by a reader: the first score's sign was told)."""
+    twice = ("Sigmoid", ["s"], ["p"], {}), ("Sigmoid", ["p"], ["y"], {})
+    assert labels_of(imported(case(*twice, outputs=1), tmp_path, np.arange(30) % 2)).all()
+
+
 @pytest.mark.parametrize("labels", [np.arange(30) % 3 + 1, np.arange(30) % 2 * 2 - 1, np.arange(30) / 7])
 def test_labels_that_no_score_stands_for_are_refused(labels: np.ndarray, tmp_path: Path) -> None:
     with pytest.raises(

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from kilotune.codegen.arrays import Array
 from kilotune.codegen.float_evaluator import run_float
 from kilotune.codegen.trained.endings import Returns
 from kilotune.codegen.trained.importing import import_bundle
@@ -17,11 +18,11 @@ GRIDS = {"s": np.float32(0.05), "z": np.int8(-3), "t": np.float32(0.05), "u": np
 FEATURES = np.random.default_rng(3).normal(0, 1.5, (12, 15)).astype(np.float32).astype(np.float64)
 
 
-def _difference(node: Node, shape: tuple[int, ...], result: tuple[str, str], folder: Path) -> float:
+def _difference(node: Node, shape: tuple[int, ...], result: tuple[str, str], folder: Path, **others: Array) -> float:
     """How far the float program's results are from ONNX Runtime's; the node stands between integers `i` and `q`."""
     weights = np.random.default_rng(1).integers(-100, 100, (6, 4)).astype(np.int8)
     constants = {**GRIDS, "least": np.int8(-128), "w": weights, "ws": np.float32(0.02), "wz": np.int8(0),
-                 "b": np.arange(-3000, 3000, 1500).astype(np.int32)}  # fmt: skip
+                 "b": np.arange(-3000, 3000, 1500).astype(np.int32), **others}  # fmt: skip
     nodes: list[Node] = [
         ("QuantizeLinear", ["x", "s", "z"], ["i"], {}),
         node,
@@ -49,3 +50,11 @@ def test_the_factor_of_a_gemm_is_one_of_its_bias_too(alpha: float, tmp_path: Pat
     reads = ["i", "s", "z", "w", "ws", "wz", "b", "t", "u"]
     node = ("com.microsoft.QGemm", reads, ["q"], {"alpha": alpha, "transB": 0})
     assert _difference(node, (1, 6), ("t", "u"), tmp_path) < 0.3
+
+
+def test_a_bias_may_be_a_row(tmp_path: Path) -> None:
+    """As a quantiser writes it where that of the Gemm was one (found by a reader: a square of results)."""
+    node = ("com.microsoft.QGemm", ["i", "s", "z", "w", "ws", "wz", "b", "t", "u"], ["q"], {"transB": 0})
+    scales = {"ws": np.array([0.01, 0.02, 0.02, 0.01], np.float32), "wz": np.zeros(4, np.int8)}
+    bias = np.arange(-3000, 3000, 1500).astype(np.int32).reshape(1, 4)
+    assert _difference(node, (1, 6), ("t", "u"), tmp_path, b=bias, **scales) < 0.3
