@@ -83,7 +83,7 @@ AXES: Mapping[str, tuple[tuple[str, ...], ...]] = MappingProxyType(
         "block": (_ROWS,),
         "step": (_ROWS, _BITS, _BITS),  # four terms of all rows of a block, by the widths of weights and operand
         "tail": (_ROWS, _BITS, _BITS),  # one term of them
-        "row": (),  # one of the sums becomes a result
+        "row": (),  # one of the sums becomes a result, divided and written
         "window": (),  # what lies under a window is copied
         "copied": (_BITS,),  # one element of it
     }

@@ -27,7 +27,7 @@ from kilotune.codegen.fixed.table import Column
 from kilotune.evaluators.cost_collector import Access, Collector, CountedOperand, Mask
 from kilotune.evaluators.cost_features import kind_position, length_position, number, width_position
 from kilotune.evaluators.cost_requantising import count_rescaled
-from kilotune.evaluators.cost_rows import count_calls, takes_rows
+from kilotune.evaluators.cost_rows import count_calls, takes_rows, writes_results
 from kilotune.evaluators.cost_steps import count_products, steps_of
 from kilotune.evaluators.cost_variables import CountedVariables, access_of, written
 
@@ -84,7 +84,9 @@ class ProductCosts:
                 c.load(factor, access_of(times, nest, cursor))
             self._sum(c, row, (elements * length, elements), factors, length)
             c.store(self._variables.columns[out.variable], written(times, nest))
-        c.down(elements, c.column(row, Column.ACC_BITS), c.column(row, Column.SHIFT_OUT), c.column(row, Column.BITS))
+        with c.only(~writes_results(c, row, operation, by_rows)):
+            widths = c.column(row, Column.ACC_BITS), c.column(row, Column.BITS)
+            c.down(elements, widths[0], c.column(row, Column.SHIFT_OUT), widths[1])
 
     def _by_rows(self, c: Collector, row: int, operation: ir.MatMul, times: float) -> Mask:
         """Count what is taken for all rows in one call; for which candidates that is."""
@@ -97,6 +99,7 @@ class ProductCosts:
         with c.only(taken):
             sizes = times * operation.out.shape[1 - found], operation.out.shape[found], operation.taps
             count_calls(c, row, self._shape, pair, sizes)
+        with c.only(taken & ~writes_results(c, row, operation, taken)):
             c.store(self._variables.columns[operation.out.variable], Access(times * operation.out.size, False))
         return taken
 
@@ -226,8 +229,8 @@ class ProductCosts:
         inside = elements * length * share_of_rows * share_of_columns
         runs = in_order(c.column(row, Column.HALVINGS)) & schedule.beside
         packed = c.is_packed(factors[1])
-        apart = self._convolved_by_rows(c, row, operation, schedule, elements)
-        apart = apart | self._convolved_by_steps(c, row, operation, schedule, elements, runs & ~apart)
+        by_rows = self._convolved_by_rows(c, row, operation, schedule, elements)
+        apart = by_rows | self._convolved_by_steps(c, row, operation, schedule, elements, runs & ~by_rows)
         steps = divisor(self._shape.unroll, operation.b.shape[3])
         for buffered in (False, True):
             with c.only(runs & ~apart & (packed == buffered)):
@@ -251,7 +254,8 @@ class ProductCosts:
             for factor in factors:
                 c.load(factor, Access(inside, False))
             self._sum(c, row, (inside, elements), factors, length)
-        self._variables.finish(c, row, operation, c.column(row, Column.ACC_BITS), Access(elements, False))
+        with c.only(~writes_results(c, row, operation, by_rows)):
+            self._variables.finish(c, row, operation, c.column(row, Column.ACC_BITS), Access(elements, False))
 
     def _sum(
         self,

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from kilotune.codegen import ir
 from kilotune.codegen.emit.pairs import BLOCKS, TERMS
 from kilotune.codegen.emit.schedule import in_order, scales_terms
 from kilotune.codegen.emit.shape import CodeShape
@@ -25,10 +26,16 @@ def takes_rows(c: Collector, row: int, shape: CodeShape, factors: tuple[CountedO
     return np.broadcast_to(found, (len(c),))
 
 
+def writes_results(c: Collector, row: int, operation: ir.Product, taken: Mask) -> Mask:
+    """For which candidates such calls divide and write what they sum themselves."""
+    return taken & (c.column(row, Column.SHIFT_OUT) >= 0) & (operation.completion is None)
+
+
 def count_calls(
     c: Collector, row: int, shape: CodeShape, pair: tuple[CountedOperand, CountedOperand], sizes: tuple[float, int, int]
 ) -> None:
-    """`pair`: weights and operand; `sizes`: calls, the rows of each and the terms of a row."""
+    """`pair`: weights and operand; `sizes`: calls, the rows of each and the terms of a row. What becomes of a sum counts with its row,
+    where the call does that (`writes_results`)."""
     (calls, rows, terms), (weights, operand) = sizes, pair
     widths = [width_position(c.bits(factor, row, place)) for place, factor in enumerate((weights, operand))]
     c.add(calls, number("call"))

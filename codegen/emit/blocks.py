@@ -11,12 +11,14 @@ from collections.abc import Sequence
 from kilotune.codegen import ir
 from kilotune.codegen.emit.context import Context, OperationRow, visit
 from kilotune.codegen.emit.pairs import MACRO, blocks_for, row_sums
-from kilotune.codegen.emit.row_factors import FinishedSum
+from kilotune.codegen.emit.row_factors import FinishedSum, take_out_factors
+from kilotune.codegen.emit.row_results import SUM_BITS, UNCHANGED, RowCall, RowResult, result_kinds
 from kilotune.codegen.emit.runs import add_run_at, kind_of, pointed, takes_steps
-from kilotune.codegen.emit.schedule import Convolution
+from kilotune.codegen.emit.schedule import Convolution, in_order
 from kilotune.codegen.emit.storage import VariableStorage
 from kilotune.codegen.emit.unrolled import divisor
 from kilotune.codegen.emit.windows import image_place, output_moves, part_inside
+from kilotune.codegen.fixed.table import Column
 
 _PAIRED = (8, 16)
 
@@ -59,16 +61,34 @@ def emit_matmul_by_rows(context: Context, operation: ir.MatMul, total: FinishedS
     a, b, out = operation.a, operation.b, operation.out
     (a0, _), (_, b1) = (context.storage.strides(view) for view in (a, b))
     rows, others = (a.shape[0], b.shape[1]) if number == 0 else (b.shape[1], a.shape[0])
-    sums = context.scratch(row.number, 32, rows)
+    steps = out.strides if number == 0 else out.strides[::-1]
+    result = _result_of_rows(context, total, number, (out.variable, steps[0]))
+    sums = context.scratch(row.number, 32, rows) if result == UNCHANGED else ""
     with context.writer.loops([("i1", others)], scope=True) as (other,):
         weights, operand = (a, b) if number == 0 else (b, a)
         step = b1 if number == 0 else a0
         places = context.storage.address(weights, []), context.storage.address(operand, [(other, step)])
-        _call(context, sums, (weights.variable, operand.variable), places, (operation.taps, rows))
-        with context.writer.loops([("i0", rows)]) as (here,):
-            at = (here, other) if number == 0 else (other, here)
-            target = visit(context, out, at, out.strides)
-            _finish(context, total, sums, here, at, (target.text, target.bits))
+        to = sums or context.storage.address(out, [(other, steps[1])])
+        _call(context, (to, result), (weights.variable, operand.variable), places, (operation.taps, rows))
+        if sums:
+            with context.writer.loops([("i0", rows)]) as (here,):
+                at = (here, other) if number == 0 else (other, here)
+                target = visit(context, out, at, out.strides)
+                _finish(context, total, sums, here, at, (target.text, target.bits))
+
+
+def _result_of_rows(context: Context, total: FinishedSum, weights: int, out: tuple[str, int]) -> RowResult:
+    """What a call makes of the sum of a row of operand number `weights`; `UNCHANGED` where another rule makes the result, beside it. `out`:
+    the variable of the results, and how far they are apart."""
+    (variable, step), narrowing, finish = out, total.sum.narrowing, total.finish
+    bits = context.storage.bits[variable]
+    if step != 1 or narrowing is None or total.complete is not None or narrowing.bits != bits:
+        return UNCHANGED
+    others = [number for number, _ in finish.rows if number != weights]
+    if others or finish.most >= narrowing.sum_bits:
+        return UNCHANGED
+    room = SUM_BITS - narrowing.sum_bits
+    return RowResult(finish.shift + room, narrowing.shift + room, bits, finish.rows[0][1] if finish.rows else None)
 
 
 def filters_lie_beside(storage: VariableStorage, operation: ir.Conv2D) -> bool:
@@ -93,7 +113,8 @@ def emit_conv2d_by_windows(
     bits, filters = context.storage.bits[a.variable], operation.b.shape[4]
     in_one_run, by_rows = lies_in_one_run(operation, schedule), takes_rows(context, operation, total)
     words = 0 if in_one_run else -(-operation.taps * bits // 32)
-    size = words + (filters if by_rows else 0)
+    result = _result_of_rows(context, total, 1, (out.variable, out.strides[3])) if by_rows else None
+    size = words + (filters if result == UNCHANGED else 0)
     scratch = context.scratch(row.number, 32, size) if size else ""
     with context.writer.loops([("i0", out.shape[0]), ("i1", out.shape[1])], scope=True) as (image, y):
         first_row, rows = part_inside(context, schedule.axes[0], y, "row")
@@ -105,27 +126,31 @@ def emit_conv2d_by_windows(
             if not in_one_run:
                 inside = first_row, rows, first_column, columns
                 operand = copy_window(context, operation, operand, inside, (scratch, words))
-            sums = (f"({scratch} + {words})" if words else scratch) if by_rows else None
-            _emit_filters(context, operation, total, (operand, sums), (image, y, x))
+            sums = f"({scratch} + {words})" if words else scratch
+            _emit_filters(context, operation, total, (operand, sums, result), (image, y, x))
 
 
 def _emit_filters(
     context: Context,
     operation: ir.Conv2D,
     total: FinishedSum,
-    arrays: tuple[str, str | None],
+    arrays: tuple[str, str, RowResult | None],
     place: tuple[str, str, str],
 ) -> None:
-    """All results at one place. `arrays`: expressions of what lies under the window, and of one for the sums of all filters in one
-    call; None for a call a filter."""
-    (operand, sums), (image, y, x) = arrays, place
+    """All results at one place. `arrays`: expressions of what lies under the window, and of one for the sums of all filters, and what a
+    call for all of them makes of these; None for a call a filter."""
+    (operand, sums, result), (image, y, x) = arrays, place
     names, storage, taps = (operation.a.variable, operation.b.variable), context.storage, operation.taps
     filters = operation.b.shape[4]
-    if sums is not None:
-        _call(context, sums, names[::-1], (storage.address(operation.b, []), operand), (taps, filters))
-    with context.writer.loops([("i3", filters)], scope=sums is None) as (channel,):
+    if result is not None:
+        moves = output_moves(operation, (image, y, x, "0", "0"))
+        to = sums if result == UNCHANGED else storage.address(operation.out, moves)
+        _call(context, (to, result), names[::-1], (storage.address(operation.b, []), operand), (taps, filters))
+    if result not in (None, UNCHANGED):
+        return
+    with context.writer.loops([("i3", filters)], scope=result is None) as (channel,):
         target = storage.element(operation.out, output_moves(operation, (image, y, x, "0", channel)))
-        if sums is not None:
+        if result is not None:
             _finish(context, total, sums, channel, (image, channel), (target.text, target.bits))
         else:
             total.sum.start()
@@ -215,37 +240,60 @@ KT_NOINLINE void kt_copy{bits}({kind} *to, const {kind} *from, uint_fast16_t row
 }}"""
 
 
-def _calls(context: Context) -> list[tuple[int, int]]:
-    """Terms and rows of all products of the program that may be such a call."""
+def row_calls(context: Context) -> tuple[RowCall, ...]:
+    """All products of the program that are such a call."""
     found = []
-    for operation in ir.operations(context.storage.program.body):
-        if isinstance(operation, ir.Conv2D):
-            found.append((operation.taps, operation.b.shape[4]))
-        elif isinstance(operation, ir.MatMul):
-            number = rows_of_matrices(context.storage, operation)
-            found += [] if number is None else [(operation.taps, operation.out.shape[number])]
-    return found
+    for number, operation in enumerate(ir.operations(context.storage.program.body)):
+        row = OperationRow(number, context.rows[number])
+        if not isinstance(operation, ir.MatMul | ir.Conv2D) or not in_order(row[Column.HALVINGS]):
+            continue
+        whole = context.arithmetic.sum(context, operation, row)
+        inner, finish = take_out_factors(context, operation, whole)
+        total = FinishedSum(whole, finish, None, context.arithmetic.completing(context, operation, row))
+        weights = rows_of_matrices(inner.storage, operation) if isinstance(operation, ir.MatMul) else 1
+        if weights is None or not takes_rows(inner, operation, total):
+            continue
+        names = operation.a.variable, operation.b.variable
+        kinds = kind_of(inner, names[weights]), kind_of(inner, names[1 - weights])
+        axis = 3 if isinstance(operation, ir.Conv2D) else weights
+        rows = operation.b.shape[4] if isinstance(operation, ir.Conv2D) else operation.out.shape[axis]
+        result = _result_of_rows(inner, total, weights, (operation.out.variable, operation.out.strides[axis]))
+        found.append(RowCall(kinds, (operation.taps, rows), result))
+    return tuple(found)
 
 
-def _call(context: Context, sums: str, names: tuple[str, str], places: Sequence[str], extents: tuple[int, int]) -> None:
-    """The line that writes sums of all rows; `names`: of weights and operand, `extents`: terms and rows."""
-    storage, operators = context.storage, context.operators
+def _call(
+    context: Context,
+    target: tuple[str, RowResult],
+    names: tuple[str, str],
+    places: Sequence[str],
+    extents: tuple[int, int],
+) -> None:
+    """The line that makes results of sums of all rows. `target`: where they are written, and what they are; `names`: of weights and
+    operand, `extents`: terms and rows."""
+    storage, operators, (to, result) = context.storage, context.operators, target
     weights, operand = names
-    name = f"kt_sums_{kind_of(context, weights)}_{kind_of(context, operand)}"
+    kinds = kind_of(context, weights), kind_of(context, operand)
+    results = result_kinds([call.result for call in context.row_calls if call.kinds == kinds])
     operators.require("kt_pairs", MACRO)
+    for function in results.functions(operators.rounding):
+        operators.require(*function)
     kind = storage.type_of(weights) if storage.in_flash(weights) else f"kt_int{storage.bits[weights]}"
     following = f"KT_NEXT{storage.suffix(weights)}(w)" if storage.in_flash(weights) else "*w++"
+    name = f"kt_sums_{kinds[0]}_{kinds[1]}"
     operators.require(
         name,
         row_sums(
             name,
             (storage.bits[weights], kind, following),
             (storage.bits[operand], pointed(context, operand).removeprefix("const ")),
-            blocks_for(context.shape.rows, _calls(context)),
+            blocks_for(context.shape.rows, [call.extents for call in context.row_calls]),
+            results,
         ),
     )
     arguments = [f"({pointed(context, n)} *)({p})" for n, p in zip(names, places, strict=True)]
-    context.writer.line(f"{name}({sums}, {', '.join(arguments)}, {extents[0]}, {extents[1]});")
+    arguments += [str(extent) for extent in extents]
+    context.writer.line(f"{name}({', '.join([to, *arguments, *results.arguments(result)])});")
 
 
 def _finish(

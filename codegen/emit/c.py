@@ -13,6 +13,7 @@ from typing import assert_never
 from kilotune.codegen import ir
 from kilotune.codegen.arrays import FloatArray
 from kilotune.codegen.class_names import ClassName
+from kilotune.codegen.emit.blocks import row_calls
 from kilotune.codegen.emit.chains import choose_chains, emit_chain
 from kilotune.codegen.emit.constant_arrays import (
     FLASH_MACROS,
@@ -166,7 +167,8 @@ def emit_program(
     storage, program = context.storage, context.storage.program
     _check_order(program)
     variables = place_temporaries(storage, placement, in_place)
-    context = dataclasses.replace(context, chains=choose_chains(context, variables.offsets))
+    chains = choose_chains(context, variables.offsets)
+    context = dataclasses.replace(context, chains=chains, row_calls=row_calls(context))
     ask_for_frame(context, None)
     _emit_body(context, program.body, 0)
     _emit_result(context)

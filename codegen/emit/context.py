@@ -11,6 +11,7 @@ from kilotune.codegen.arrays import Int32Array
 from kilotune.codegen.emit.fusion import OperationChain
 from kilotune.codegen.emit.iteration import Iteration
 from kilotune.codegen.emit.operators import CExpression, Operators
+from kilotune.codegen.emit.row_results import RowCall
 from kilotune.codegen.emit.shape import CodeShape
 from kilotune.codegen.emit.storage import VariableStorage
 from kilotune.codegen.emit.streaming import FrameStream
@@ -46,6 +47,15 @@ class OperationRow:
 
     def __getitem__(self, column: Column) -> int:
         return int(self.integers[column])
+
+
+@dataclass(frozen=True)
+class Narrowing:
+    """A sum modulo 2**`sum_bits` is divided by 2**`shift`, and what is left of it modulo 2**`bits` is stored."""
+
+    sum_bits: int
+    shift: int
+    bits: int
 
 
 class SumOfProducts(Protocol):
@@ -86,6 +96,10 @@ class SumOfProducts(Protocol):
     def store(self, target: str, bits: int) -> None:
         """Write the result to an lvalue of that width."""
 
+    @property
+    def narrowing(self) -> Narrowing | None:
+        """How `store` makes the result; None where it is made in another way."""
+
 
 class Arithmetic(Protocol):
     """What numbers are: the integers of a fixed-point program, or floats. Loops and addresses do not depend on it."""
@@ -122,7 +136,8 @@ class Arithmetic(Protocol):
 @dataclass
 class Context:
     """The program while its C is written. `scratches` collects, by row, what operations ask for; `stream`: how the input arrives,
-    where it is not there as a whole; `chains`: operations that run in one nest, by the first row."""
+    where it is not there as a whole; `chains`: operations that run in one nest, by the first row; `row_calls`: products that are calls for
+    all rows."""
 
     storage: VariableStorage
     operators: Operators
@@ -133,6 +148,7 @@ class Context:
     stream: FrameStream | None = None
     shape: CodeShape = field(default_factory=CodeShape)
     chains: Mapping[int, OperationChain] = field(default_factory=dict)
+    row_calls: Sequence[RowCall] = ()
 
     def scratch(self, row: int, bits: int, count: int) -> str:
         """The C name of a scratch array of the operation."""

@@ -142,6 +142,7 @@ class _FloatSum:
     kind: str = "float"
     key: str = "float"
     modular: frozenset[int] = frozenset()
+    narrowing: None = None
 
     def grown(self, a: CExpression, b: CExpression) -> str:
         return f"sum + {_product(a, b)}"

@@ -11,6 +11,8 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from textwrap import indent
 
+from kilotune.codegen.emit.row_results import ResultKinds
+
 MACRO = """\
 /* whether the processor has instructions on pairs of 16 bits; without optimisation too few registers are free for these loops */
 #if defined(__GNUC__) && defined(__OPTIMIZE__) && defined(__ARM_FEATURE_DSP) && defined(__ARM_FEATURE_UNALIGNED) \\
@@ -39,19 +41,23 @@ def blocks_for(most: int, calls: Collection[tuple[int, int]]) -> Blocks:
     return Blocks(tuple(sorted({most, *rows}, reverse=True)), any(terms % TERMS for terms, _ in calls))
 
 
-def row_sums(name: str, weights: tuple[int, str, str], operand: tuple[int, str], blocks: Blocks) -> str:
+def row_sums(
+    name: str, weights: tuple[int, str, str], operand: tuple[int, str], blocks: Blocks, results: ResultKinds
+) -> str:
     """The definition of the function that sums the products of an operand with many rows.
 
     `weights`: their width, type and the expression that reads the next one of a pointer `w`; `operand`: its width and type.
     """
     (wide, kind, following), (bits, other) = weights, operand
-    takes = f"kt_int32 *to, const {kind} *w, const {other} *x, uint_fast16_t n, uint_fast16_t rows"
-    fast = indent("\n".join(_block(count, wide, bits, other, blocks.tail) for count in blocks.rows), "    ")
+    takes = [f"{results.pointed} *to, const {kind} *w, const {other} *x, uint_fast16_t n, uint_fast16_t rows"]
+    loops = "\n".join(_block(count, (wide, bits, other), blocks.tail, results) for count in blocks.rows)
+    fast, start = indent(loops, "    "), "".join(f"    {line}\n" for line in results.start)
+    written = indent("\n".join(results.written("sum")), "        ")
     return f"""\
-/* to[i] = w[i * n] * x[0] + ... + w[i * n + n - 1] * x[n - 1] modulo 2**32 for i < rows; n, rows > 0 */
-KT_NOINLINE void {name}({takes})
+/* to[i] is made of w[i * n] * x[0] + ... + w[i * n + n - 1] * x[n - 1] modulo 2**32 for i < rows; n, rows > 0 */
+KT_NOINLINE void {name}({", ".join([*takes, *results.parameters])})
 {{
-#if defined(KT_PAIRS)
+{start}#if defined(KT_PAIRS)
 {fast}
 #else
     do {{
@@ -62,14 +68,15 @@ KT_NOINLINE void {name}({takes})
             const {kind} v = {following};
             sum += (uint32_t)((int32_t)v * *p++);
         }} while (--k != 0);
-        *to++ = (int32_t)sum;
+{written}
     }} while (--rows != 0);
 #endif
 }}"""
 
 
-def _block(rows: int, wide: int, bits: int, other: str, tail: bool) -> str:
-    """The loop over blocks of so many rows."""
+def _block(rows: int, kinds: tuple[int, int, str], tail: bool, results: ResultKinds) -> str:
+    """The loop over blocks of so many rows; `kinds`: width of the weights, width and type of the operand."""
+    wide, bits, other = kinds
     sums = [f"s{i}" for i in range(rows)]
     places = ["*w", "w[n]", "w[2 * n]", "w[3 * n]"][:rows]
     lines = [f"for (; rows >= {rows}; rows -= {rows}) {{" if rows > 1 else "for (; rows != 0; rows--) {"]
@@ -80,7 +87,7 @@ def _block(rows: int, wide: int, bits: int, other: str, tail: bool) -> str:
         lines += [f"    for (k = n & {TERMS - 1}; k != 0; k--, w++) {{", "        const int32_t v = *p++;"]
         lines += [f"        {s} += (uint32_t)({place} * v);" for s, place in zip(sums, places, strict=True)]
         lines += ["    }"]
-    lines += [f"    *to++ = (int32_t){s};" for s in sums]
+    lines += [f"    {line}" for s in sums for line in results.written(s)]
     lines += [f"    w += {rows - 1} * n;" if rows > 2 else "    w += n;"] if rows > 1 else []
     return "\n".join([*lines, "}"])
 

@@ -16,10 +16,12 @@ from kilotune.codegen.emit.context import Context, SumOfProducts
 
 @dataclass(frozen=True)
 class Finish:
-    """What a sum is multiplied by: 2**`shift`, and of `rows` (operand number, array of shifts) 2 to the power of the row's shift."""
+    """What a sum is multiplied by: 2**`shift`, and of `rows` (operand number, array of shifts) 2 to the power of the row's shift; by
+    2**`most` at most."""
 
     shift: int = 0
     rows: tuple[tuple[int, str], ...] = ()
+    most: int = 0
 
 
 @dataclass(frozen=True)
@@ -57,7 +59,7 @@ def take_out_factors(context: Context, operation: ir.Product, total: SumOfProduc
 
     ValueError for a parameter with row shifts in a sum that divides its products: those cannot be multiplied afterwards.
     """
-    shift, rows = 0, []
+    shift, rows, most = 0, [], 0
     for number, view in enumerate((operation.a, operation.b)):
         name = view.variable
         encoding = context.storage.encodings.get(name)
@@ -68,6 +70,7 @@ def take_out_factors(context: Context, operation: ir.Product, total: SumOfProduc
             shift += encoding.shift
             if encoding.rows is not None:
                 rows.append((number, context.storage.row_shifts(name)))
+                most += max(encoding.rows.shifts)
         elif encoding.rows is not None:
             raise ValueError(f"{operation.location}: rows of {name} have shifts, and its products are divided")
-    return context, Finish(shift, tuple(rows))
+    return context, Finish(shift, tuple(rows), shift + most)

@@ -28,6 +28,8 @@ NOTHING: Mapping[int, str] = MappingProxyType({})
 
 def add_run(context: Context, total: SumOfProducts, a: RunStart, b: RunStart, count: int) -> None:
     """Add `count` products to the sum."""
+    if _is_turned(context, total, a[0].variable, b[0].variable):
+        a, b = b, a
     starts = [context.storage.group_address(view, moves, count) for view, moves in (a, b)]
     pair = a[0].variable, b[0].variable
     if (starts[0] is None) != (starts[1] is None):
@@ -49,17 +51,28 @@ def add_run_at(
     context: Context, total: SumOfProducts, names: tuple[str, str], places: tuple[str, str], count: int
 ) -> None:
     """Add `count` products of two variables to the sum, from these expressions of pointers on."""
+    if _is_turned(context, total, *names):
+        names, places = names[::-1], places[::-1]
     pointers = [f"({pointed(context, variable)} *)({place})" for variable, place in zip(names, places, strict=True)]
     _add(context, total, names, pointers, count)
+
+
+def _is_turned(context: Context, total: SumOfProducts, first: str, second: str) -> bool:
+    """Whether the second operand is to be named first. One in RAM stands before one in flash wherever products may be taken in either
+    order, so that operations with operands of the same kinds share a function whichever order they have."""
+    return total.plain and kind_of(context, first) < kind_of(context, second)
 
 
 def _add(context: Context, total: SumOfProducts, names: tuple[str, str], pointers: Sequence[str], count: int) -> None:
     """The line that calls the function of a run."""
     if takes_steps(context, names):
-        name, steps = _stepping(context, total, *names)
+        steps = _steps_a_round(context)
         rounds, rest = divmod(count, steps)
-        context.writer.line(f"sum = {name}(sum, {', '.join(pointers)}, {rounds}, {rest});")
-    else:
+        if rounds:
+            name = _stepping(context, total, *names, steps)
+            context.writer.line(f"sum = {name}(sum, {', '.join(pointers)}, {rounds});")
+            pointers, count = [f"{pointer} + {count - rest}" for pointer in pointers], rest
+    if count:
         name = _function(context, total, *names, count)
         context.writer.line(f"sum = {name}(sum, {', '.join(pointers)}, {count});")
 
@@ -172,32 +185,32 @@ def takes_steps(context: Context, names: tuple[str, str]) -> bool:
     return bool(context.shape.unroll) and whole
 
 
-def _stepping(context: Context, total: SumOfProducts, a: str, b: str) -> tuple[str, int]:
-    """The function of a run with several steps a round, and how many."""
+def _run_lengths(context: Context) -> Counter[int]:
+    """How many runs of each length all products of the program have."""
     lengths: Counter[int] = Counter()
     for operation, times in ir.executions(context.storage.program.body):
         if isinstance(operation, ir.Product):
             lengths[operation.taps] += times * operation.out.size
-    steps = steps_for(context.shape.unroll, lengths)
-    step, several = _steps(context, total, (a, b), steps)
-    size = "uint_fast8_t" if max(lengths) < 256 * steps else "uint_fast16_t"
+    return lengths
+
+
+def _steps_a_round(context: Context) -> int:
+    return steps_for(context.shape.unroll, _run_lengths(context))
+
+
+def _stepping(context: Context, total: SumOfProducts, a: str, b: str, steps: int) -> str:
+    """The function of whole rounds of a run. What is left over is a run of its own, so that this one has a single loop."""
+    size = "uint_fast8_t" if max(_run_lengths(context)) < 256 * steps else "uint_fast16_t"
     name = f"kt_dot_{kind_of(context, a)}_{kind_of(context, b)}_{total.key}_by{steps}"
     takes = f"{_parameter(context, a, 0)}, {_parameter(context, b, 1)}"
-    lines = ["for (; rest != 0; rest--) {", *(f"    {line}" for line in step), "}"] if _leaves(lengths, steps) else []
-    lines += ["if (rounds == 0) return sum;"] if min(lengths) < steps else []
-    lines += ["do {", *(line if line.startswith("#") else f"    {line}" for line in several), "    KT_COUNT(rounds);"]
-    body = "\n".join(line if line.startswith("#") else f"    {line}" for line in [*lines, "} while (--rounds != 0);"])
-    ignored = "" if _leaves(lengths, steps) else "    (void)rest;\n"
+    several = _steps(context, total, (a, b), steps)[1]
+    body = "\n".join(line if line.startswith("#") else f"        {line}" for line in several)
     text = (
-        f"/* sum + p0[0] * p1[0] + ... over {steps} * rounds + rest > 0 products */\n"
-        f"KT_NOINLINE {total.kind} {name}({total.kind} sum, {takes}, {size} rounds, uint_fast8_t rest)\n"
-        f"{{\n{ignored}{body}\n    return sum;\n}}"
+        f"/* sum + p0[0] * p1[0] + ... over {steps} * rounds > 0 products */\n"
+        f"KT_NOINLINE {total.kind} {name}({total.kind} sum, {takes}, {size} rounds)\n"
+        f"{{\n    do {{\n{body}\n        KT_COUNT(rounds);\n    }} while (--rounds != 0);\n    return sum;\n}}"
     )
-    return context.operators.require(name, text), steps
-
-
-def _leaves(lengths: Counter[int], steps: int) -> bool:
-    return any(length % steps for length in lengths)
+    return context.operators.require(name, text)
 
 
 def _steps(context: Context, total: SumOfProducts, pair: tuple[str, str], steps: int) -> tuple[list[str], list[str]]:

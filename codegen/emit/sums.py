@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from kilotune.codegen.emit.context import Context, OperationRow, SumOfProducts
+from kilotune.codegen.emit.context import Context, Narrowing, OperationRow, SumOfProducts
 from kilotune.codegen.emit.operators import CExpression, Operators, cast, int_type
 from kilotune.codegen.emit.ranges import NARROW_BITS
 from kilotune.codegen.emit.schedule import in_order, scales_terms
@@ -90,6 +90,12 @@ class _Linear:
     def store(self, target: str, bits: int) -> None:
         _store(self.context, self.row, CExpression(f"({int_type(self.bits)})sum", self.bits), target, bits)
 
+    @property
+    def narrowing(self) -> Narrowing | None:
+        shift = self.row[Column.SHIFT_OUT]
+        exact = self.plain and 0 <= shift < self.bits
+        return Narrowing(self.bits, shift, self.row[Column.BITS]) if exact else None
+
 
 @dataclass(frozen=True)
 class _Tree:
@@ -105,6 +111,7 @@ class _Tree:
     kind: str = ""
     key: str = ""
     modular: frozenset[int] = frozenset()
+    narrowing: None = None
 
     def grown(self, a: CExpression, b: CExpression) -> str:
         raise NotImplementedError

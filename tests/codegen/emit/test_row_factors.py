@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, given, settings
 
 from kilotune.codegen import ir
 from kilotune.codegen.emit.c import emit_c
+from kilotune.codegen.emit.shape import PLAIN, SHAPES
 from kilotune.codegen.fixed.arithmetic import Rounding
 from kilotune.codegen.fixed.encoding import ParameterEncoding, RowShifts
 from kilotune.codegen.fixed.table import Column, FixedBatch
@@ -24,10 +25,14 @@ from tests.codegen.emit.row_products import FORMS, row_products
 quick = settings(suppress_health_check=list(HealthCheck), database=None, deadline=None)
 
 
-def compiled_outputs(model: RandomModel, batch: FixedBatch, flags: tuple[str, ...] = ("-O0",)) -> np.ndarray:
+def compiled_outputs(
+    model: RandomModel, batch: FixedBatch, flags: tuple[str, ...] = ("-O0",), shapes: tuple[str, ...] = (PLAIN,)
+) -> list[np.ndarray]:
+    """Those of each code shape."""
+    sources = [emit_c(batch, model.parameters, name=name, function=name, shape=SHAPES[name]) for name in shapes]
     with tempfile.TemporaryDirectory() as folder:
-        compiled = compile_sources([emit_c(batch, model.parameters)], Path(folder), flags)
-        return compiled.run(0, model.features)
+        compiled = compile_sources(sources, Path(folder), flags)
+        return [compiled.run(number, model.features) for number in range(len(shapes))]
 
 
 @needs_compiler
@@ -41,7 +46,8 @@ def test_all_executions_agree(form: str) -> None:
         simulator = Simulator(model.program, model.parameters, model.features, Backend.NATIVE)
         np.testing.assert_array_equal(simulator.run(batch), expected)
         flags = ("-O1", "-fsanitize=undefined", "-fno-sanitize-recover=all")
-        np.testing.assert_array_equal(compiled_outputs(model, batch, flags), expected[0])
+        for found in compiled_outputs(model, batch, flags, (PLAIN, "rows2")):
+            np.testing.assert_array_equal(found, expected[0])
 
     agree()
 
@@ -71,7 +77,7 @@ def product(stored: int, shifts: tuple[int, int]) -> tuple[RandomModel, FixedBat
 def test_by_hand(stored: int) -> None:
     """1 - 20 + 300 = 281 and 1 + 10 - 300 = -289, times 2 to the row's shift."""
     model, batch = product(stored, (3, 1))
-    assert compiled_outputs(model, batch).tolist() == [[281 * 8, -289 * 2]]
+    assert compiled_outputs(model, batch)[0].tolist() == [[281 * 8, -289 * 2]]
     assert run_reference(batch, model.parameters, model.features)[0].tolist() == [[281 * 8, -289 * 2]]
 
 

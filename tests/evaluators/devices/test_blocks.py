@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from kilotune.codegen import ir
 from kilotune.codegen.emit.c import emit_c
 from kilotune.codegen.emit.pairs import MACRO, blocks_for, row_sums
+from kilotune.codegen.emit.row_results import UNCHANGED, result_kinds
 from kilotune.codegen.emit.shape import SHAPES
 from kilotune.codegen.fixed.arithmetic import Accumulator
 from kilotune.codegen.fixed.table import Column, FixedBatch
@@ -27,6 +28,7 @@ from tests.evaluators.devices.candidates import bundled
 from tests.evaluators.devices.toolchains import needs_avr, needs_cortex
 
 pytestmark = [needs_cortex, pytest.mark.slow]
+SUMS = result_kinds([UNCHANGED])
 SIZES = [(n, rows) for n in (1, 2, 3, 4, 5, 8, 11, 54) for rows in (1, 2, 3, 4, 6, 7)]
 
 
@@ -36,7 +38,7 @@ def every_size(wide: int, bits: int, most: int) -> tuple[Artefact, np.ndarray]:
     weights = random.integers(-(1 << (wide - 1)), 1 << (wide - 1), 54 * 7 + 3)
     operand = random.integers(-(1 << (bits - 1)), 1 << (bits - 1), 54 + 3)
     weights[:9], operand[:9] = -(1 << (wide - 1)), -(1 << (bits - 1))
-    function = row_sums("sums", (wide, f"int{wide}_t", "*w++"), (bits, f"int{bits}_t"), blocks_for(most, SIZES))
+    function = row_sums("sums", (wide, f"int{wide}_t", "*w++"), (bits, f"int{bits}_t"), blocks_for(most, SIZES), SUMS)
     lines, expected = [], []
     for at in (0, 1):
         for n, rows in SIZES:
