@@ -12,8 +12,10 @@ import numpy.typing as npt
 from kilotune.codegen import ir
 from kilotune.codegen.arrays import FloatArray, IntArray
 from kilotune.codegen.emit.c import CSource
+from kilotune.codegen.emit.preshift import preshifted_rows
 from kilotune.codegen.emit.storage import stored_bits
-from kilotune.codegen.fixed.table import FixedBatch
+from kilotune.codegen.fixed.arithmetic import scale_down
+from kilotune.codegen.fixed.table import Column, FixedBatch
 from kilotune.codegen.straight_line import OperationInstance
 from kilotune.evaluators.architectures.architecture import Target
 from kilotune.evaluators.fixed_point.reference import executions
@@ -67,7 +69,10 @@ def find_divergence(
     `offsets`: where each variable starts in the RAM array; `unstored`: rows of operations that the trace leaves out.
     None when every operation wrote what it should.
     """
-    bits = stored_bits(batch)
+    bits, later = (
+        stored_bits(batch),
+        preshifted_rows(batch)[0, :, Column.SHIFT_OUT] - batch.rows[0, :, Column.SHIFT_OUT],
+    )
     steps = executions(batch, parameters, sample[None, :])
     stored = (one for one in _by_execution(steps) if one[0][0].row not in unstored)
     for event, steps_of_one in enumerate(stored):
@@ -77,7 +82,8 @@ def find_divergence(
             return Divergence(operation, 0, 0, None)
         width = bits[operation.out.variable] // 8
         for step, written in steps_of_one:
-            elements, expected = step.out.reshape(-1), written.reshape(-1)
+            elements = step.out.reshape(-1)
+            expected = scale_down(written.reshape(-1), int(later[first.row]), batch.rounding)  # as it is stored
             places = offsets[operation.out.variable] + elements[:, None] * width + np.arange(width)
             found = np.ascontiguousarray(trace.snapshots[event][places]).view(f"<i{width}")[:, 0]
             wrong = np.flatnonzero(found != expected)
