@@ -151,6 +151,9 @@ def _check_attribute_types(node: Any, opset: int) -> None:
     attributes before anything is converted. Operators and attributes that the onnx package does not know are left to who converts them."""
     from onnx import AttributeProto, defs
 
+    for name in (node.op_type, node.domain, *(attribute.name for attribute in node.attribute)):
+        if not isinstance(name, str):  # protobuf hands over bytes that are no text
+            raise ValueError(f"expected names that are text, found {name!r}")
     try:
         known = defs.get_schema(node.op_type, opset, node.domain).attributes
     except defs.SchemaError:

@@ -51,3 +51,12 @@ def test_pools_whose_padding_may_be_less_than_none_are_refused(kind: str, stride
     assert refusal(case, tmp_path, count=16) == f"{place}: expected {expected}, found {strides}"
     whole = Case("net", (1, 1, 4, 4), [(kind, ["x"], ["y"], {**attributes, "strides": [2, 1]})])
     assert not read_onnx(whole.write(tmp_path)).nodes[0].refusal
+
+
+def test_names_that_are_no_text_are_refused(tmp_path: Path) -> None:
+    """Protobuf hands over their bytes."""
+    path = Case("net", (1, 3), [("Relu", ["x"], ["y"], {})]).write(tmp_path)
+    path.write_bytes(path.read_bytes().replace(b"Relu", b"Rel\xf5"))
+    np.savez(tmp_path / "d.npz", X=np.zeros((2, 3)))
+    with pytest.raises(InputError, match=r"node 0 .*: expected names that are text, found b'Rel\\xf5'"):
+        import_bundle(path, tmp_path / "d.npz")
