@@ -37,6 +37,7 @@ from kilotune.codegen.trained.quantised_ends import with_ends, without_idle_roun
 from kilotune.codegen.trained.rolling import rolled
 from kilotune.codegen.trained.samples import SamplePart, Samples, read_samples
 from kilotune.codegen.trained.tflite_models import read_tflite
+from kilotune.codegen.trained.zero_points import with_zero_points
 
 
 # numbers that are not finite are refused in words; NumPy's warnings of them would be lines besides
@@ -59,7 +60,7 @@ def import_bundle(path: Path, data: Path, label: str | None = None, returns: Ret
     wanted = returns or returned(model, samples.train.targets, data)
     if wanted is Returns.VALUE:
         _check_real(model)
-    model = _with_ends(model, path, samples.train.features)
+    model = _with_ends(model, path, samples.train.features, wanted)
     scaled = scaled_features(shortened(model, wanted), samples.train.features)
     if scaled is None:
         converted, scaling = convert(model, path.stem, wanted), None
@@ -75,12 +76,12 @@ def import_bundle(path: Path, data: Path, label: str | None = None, returns: Ret
     )
 
 
-def _with_ends(model: TrainedGraph, path: Path, features: RealArray) -> TrainedGraph:
+def _with_ends(model: TrainedGraph, path: Path, features: RealArray, wanted: Returns) -> TrainedGraph:
     """As `with_ends`. A TensorFlow Lite file is read again with what rounds its values, and stays as it was read where none is at an end:
     what is alike in its steps is easier to see then."""
     if not model.rounded or model.kept:
-        return with_ends(model, features)
-    bounded = without_idle_rounding(with_ends(read_tflite(path, rounding=True), features))
+        return with_ends(model, features, wanted)
+    bounded = without_idle_rounding(with_ends(read_tflite(path, rounding=True), features, wanted))
     return model if bounded is None else rolled(bounded)
 
 
@@ -133,7 +134,7 @@ def read_trained(path: Path) -> TrainedGraph:
     """The model of an ONNX or TensorFlow Lite file."""
     if kind_of_file(path) is FileKind.TFLITE or path.suffix == ".tflite":
         return rolled(read_tflite(path))
-    graph = without_classical(with_real_moves(with_constants(with_real_operators(read_onnx(path)))))
+    graph = without_classical(with_real_moves(with_zero_points(with_constants(with_real_operators(read_onnx(path))))))
     graph = with_columns_in_weights(with_joined_parts(with_rows_of_terms(with_named_shares(graph))))
     return with_executed_constants(rolled(graph))
 

@@ -39,7 +39,8 @@ LABELLING = frozenset(("Cast", "Reshape", "Squeeze", "Unsqueeze", "Flatten", "Id
 @dataclass
 class _Translation:
     """The nodes so far. By the names of real values: `held`, of which the integers are known; `weights`, constants; `pending`, which are
-    rounded next; `given`, which are the features in some order; `classes`, and scores that only a class may be made of."""
+    rounded next; `given`, which are the features in some order; `classes`, and scores that only a class may be made of. `rounded` are the
+    names of those that the file has as integers."""
 
     graph: TrainedGraph
     constants: dict[str, Array]
@@ -50,6 +51,7 @@ class _Translation:
     given: set[str] = field(default_factory=set)
     classes: set[str] = field(default_factory=set)
     unknown: set[str] = field(default_factory=set)
+    rounded: set[str] = field(default_factory=set)
     input_grid: QuantisationGrid | None = None
 
     def add(self, node: TrainedNode) -> None:
@@ -143,6 +145,7 @@ def _quantize(translation: _Translation, node: TrainedNode) -> None:
         translation.nodes += made.nodes
         translation.constants.update(made.constants)
     translation.held[node.output] = Held(node.output, grid)
+    translation.rounded.add(node.output)
 
 
 def _rescale(translation: _Translation, node: TrainedNode, held: Held, grid: QuantisationGrid) -> None:
@@ -181,8 +184,11 @@ def _move(translation: _Translation, node: TrainedNode) -> None:
         translation.add(node)
     elif name in translation.held:
         held = translation.held[name]
+        if name in translation.rounded and node.kind == "Cast":
+            raise ValueError("expected a DequantizeLinear before Cast, found integers")
         translation.add(replace(node, inputs=(held.name, *node.inputs[1:])))
         translation.held.update({one: Held(one, held.grid) for one in node.outputs if one})
+        translation.rounded.update(node.outputs if name in translation.rounded else ())
     elif name in translation.pending and len(node.outputs) == 1:
         before = translation.pending[name]
         translation.pending[node.output] = replace(before, moves=(*before.moves, node))
@@ -220,6 +226,8 @@ def _operand(translation: _Translation, node: TrainedNode, place: int) -> Held:
 
 def _compute(translation: _Translation, node: TrainedNode) -> None:
     """What the next QuantizeLinear rounds."""
+    if translation.rounded.intersection(node.inputs):
+        raise ValueError(f"expected a DequantizeLinear before {node.kind}, found integers")
     ends = _ends(translation, node)
     before = translation.pending.get(node.inputs[0])
     if before is not None and ends is not None:  # of each element, wherever it has been moved

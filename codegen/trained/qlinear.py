@@ -14,6 +14,7 @@ import numpy as np
 
 from kilotune.codegen.arrays import Array
 from kilotune.codegen.trained.model import TrainedGraph, TrainedNode
+from kilotune.codegen.trained.zero_points import LIKE
 
 DOMAIN = "com.microsoft."
 
@@ -75,9 +76,10 @@ def _expanded(node: TrainedNode, signature: _Signature, constants: dict[str, Arr
     reals = []
     for number, place in enumerate(signature.tensors):
         write = f"{node.output}/real {number}"
-        axis = (
-            1 if signature.kind == "MatMul" or (signature.kind == "Gemm" and not node.attributes.get("transB")) else 0
-        )
+        axis = 0
+        if signature.kind == "MatMul" or (signature.kind == "Gemm" and not node.attributes.get("transB")):
+            weights = constants.get(node.inputs[place])
+            axis = 1 if weights is None else max(weights.ndim - 1, 0)
         yield node.in_its_place("DequantizeLinear", *node.inputs[place : place + 3], write=write, axis=axis)
         reals.append(write)
     if signature.bias is not None and len(node.inputs) > signature.bias and node.inputs[signature.bias]:
@@ -97,6 +99,7 @@ def _expanded(node: TrainedNode, signature: _Signature, constants: dict[str, Arr
         attributes = {"axis": node.integer("axis", -1)}
         real = replace(real, opset=node.integer("opset", 13), attributes=attributes)
     yield real
-    rounding = node.in_its_place("QuantizeLinear", result, *node.inputs[signature.result : signature.result + 2])
+    grid = node.inputs[signature.result : signature.result + 2]
+    rounding = node.in_its_place("QuantizeLinear", result, *grid, **{LIKE: node.inputs[signature.tensors[0]]})
     # of its own place, by which its operation is found where what it bounds is looked for (`quantised_ends`)
     yield replace(rounding, place=f"{node.place}, the integers of its result")

@@ -154,6 +154,8 @@ def _largest(builder: Builder, node: TrainedNode) -> None:
 def _average(builder: Builder, node: TrainedNode) -> None:
     """Every channel as an image of its own, and one filter of ones for all of them."""
     image, rank, window = _window_of(builder, node)
+    if window.dilation != (1, 1):
+        raise ValueError(f"expected a window without gaps, found dilations {list(window.dilation)}")
     shape, within = (image.shape[3], image.shape[1], image.shape[2]), None
     if node.attributes.get("count_include_pad", 0):
         within = read_window({**node.attributes, "ceil_mode": 0}, window.kernel[4 - rank :], rank, shape).pads

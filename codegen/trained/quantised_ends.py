@@ -29,17 +29,17 @@ Ends = tuple[float, float]
 """The real numbers of the least and of the largest integer."""
 
 
-def with_ends(model: TrainedGraph, features: RealArray) -> TrainedGraph:
+def with_ends(model: TrainedGraph, features: RealArray, wanted: Returns = Returns.VALUE) -> TrainedGraph:
     """The model with `ENDS` for each QuantizeLinear whose values on the samples are beyond where its integers end.
 
-    features: [samples, features]. Where all values lie within, rounding is all that the operator does, which is left to the program's own
-    formats.
+    features: [samples, features]; `wanted`: what the program returns, since the file may end in what only a class is told of. Where all
+    values lie within, rounding is all that the operator does, which is left to the program's own formats.
     """
     ends = {node.place: found for node in model.nodes if (found := _ends(model, node)) is not None}
     if not ends:
         return model
     try:
-        made = convert(_bounded(model, ends), "", Returns.VALUE)
+        made = convert(_bounded(model, ends), "", wanted)
     except InputError:  # conversion of the model says why
         return model
     seen: dict[str, Ends] = {}

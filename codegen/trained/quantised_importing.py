@@ -27,6 +27,7 @@ from kilotune.codegen.trained.qlinear import with_real_operators
 from kilotune.codegen.trained.quantised import LOOKUP
 from kilotune.codegen.trained.samples import SamplePart, read_samples
 from kilotune.codegen.trained.tflite_models import read_tflite
+from kilotune.codegen.trained.zero_points import with_zero_points
 
 
 def import_quantised_bundle(path: Path, data: Path, label: str | None = None, returns: Returns | None = None) -> Bundle:
@@ -62,7 +63,7 @@ def read_kept(path: Path) -> TrainedGraph:
     """The model of a TensorFlow Lite or ONNX file on its own integers. InputError, one sentence, for a file that is none."""
     if kind_of_file(path) is FileKind.TFLITE or path.suffix == ".tflite":
         return read_tflite(path, keep_quantisation=True)
-    graph = with_real_operators(with_constants(read_onnx(path), besides=ROUNDING))
+    graph = with_zero_points(with_real_operators(with_constants(read_onnx(path), besides=ROUNDING)))
     return with_kept_integers(without_classical(graph))
 
 

@@ -58,3 +58,12 @@ def test_a_bias_may_be_a_row(tmp_path: Path) -> None:
     scales = {"ws": np.array([0.01, 0.02, 0.02, 0.01], np.float32), "wz": np.zeros(4, np.int8)}
     bias = np.arange(-3000, 3000, 1500).astype(np.int32).reshape(1, 4)
     assert _difference(node, (1, 6), ("t", "u"), tmp_path, b=bias, **scales) < 0.3
+
+
+def test_scales_of_weights_are_along_their_last_axis(tmp_path: Path) -> None:
+    """Also where these have three, and both sides are as long (found by a reader)."""
+    random = np.random.default_rng(4)
+    node = ("QLinearMatMul", ["i", "s", "z", "w", "ws", "wz", "t", "u"], ["q"], {})
+    weights = {"w": random.integers(-100, 100, (1, 3, 3)).astype(np.int8), "wz": np.zeros((1, 1, 3), np.int8),
+               "ws": np.array([0.001, 0.01, 0.03], np.float32).reshape(1, 1, 3)}  # fmt: skip
+    assert _difference(node, (1, 5, 3), ("t", "u"), tmp_path, **weights) < 0.15
