@@ -107,6 +107,7 @@ def extreme(builder: Builder, node: TrainedNode) -> None:
     number = next((name for name in node.inputs if name in builder.constants), "")
     if number and builder.weights(number, "bound").size == 1:
         other = next(name for name in node.inputs if name != number)
+        check_axes(builder.constants[number].ndim, len(builder.tensor(other).shape))
         bound = float(builder.constants[number].reshape(-1)[0])
         low, high = (bound, math.inf) if largest else (-math.inf, bound)
         clip(builder, node.in_its_place("Clip", other, min=low, max=high))
@@ -137,8 +138,15 @@ def power(builder: Builder, node: TrainedNode) -> None:
         found = f"{exponent.reshape(-1)[0]:g}" if exponent.size == 1 else f"{exponent.size} numbers"
         raise ValueError(f"expected the exponent 1 or 2, found {found}")
     view = _operand(builder, node.inputs[0])
+    check_axes(exponent.ndim, len(view.shape))
     is_square = float(exponent.reshape(-1)[0]) == 2.0
     builder.bind(node.output, combine(builder, ir.Multiply, view, view, ("", node.output)) if is_square else view)
+
+
+def check_axes(axes: int, rank: int) -> None:
+    """ValueError for a number of more axes than the value has that it meets, which the result would have, too."""
+    if axes > rank:
+        raise ValueError(f"expected a number of at most {rank} axes, found one of {axes}")
 
 
 def _operand(builder: Builder, name: str) -> View:

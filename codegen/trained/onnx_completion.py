@@ -261,20 +261,23 @@ def _function(made: Completed, pending: Pending) -> None:
     place = next((n for n, operand in enumerate(pending.operands) if isinstance(operand, Held)), 0)
     held = pending.held(place)
     reals: list[Array] = []
+    axes = 0
     for operand in pending.operands:
         if operand is held:
             reals.append(held.grid.reals(_integers()))
         elif isinstance(operand, np.ndarray) and operand.size == 1:
             reals.append(operand.reshape(()))
+            axes = max(axes, operand.ndim)
         elif isinstance(operand, ConstantIntegers) and operand.integers.size == 1:
             reals.append(operand.grid.reals(operand.integers).reshape(()))
+            axes = max(axes, operand.integers.ndim)
         elif operand is not None:
             raise ValueError(f"expected single numbers as constants of {node.kind}, found more")
     results = constant_results(node, reals)
     if not results or results[0].shape != (MOST - LEAST + 1,):
         raise ValueError(f"expected {node.kind} of single elements, found others")
     bounded = np.clip(results[0], *made.ends)
-    made.add(node, LOOKUP, held.name, entries=_entries(made.grid.apply(bounded)), function=node.kind)
+    made.add(node, LOOKUP, held.name, entries=_entries(made.grid.apply(bounded)), function=node.kind, axes=axes)
 
 
 def _with_number(complete: Callable[[Completed, Pending], None]) -> Callable[[Completed, Pending], None]:

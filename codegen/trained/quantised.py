@@ -19,7 +19,7 @@ from kilotune.codegen.onnx.attributes import divisors, read_window
 from kilotune.codegen.onnx.graph import Window
 from kilotune.codegen.quantisation_grid import LEAST, MOST
 from kilotune.codegen.trained.builder import Builder, inverse
-from kilotune.codegen.trained.elementwise import aligned_operands, unary
+from kilotune.codegen.trained.elementwise import aligned_operands, check_axes, unary
 from kilotune.codegen.trained.model import TrainedNode
 from kilotune.codegen.trained.products import as_image, channels_second, in_memory_order
 from kilotune.codegen.trained.rearranging import without_axis
@@ -214,6 +214,7 @@ def _pad(builder: Builder, node: TrainedNode) -> None:
 
 def _lookup(builder: Builder, node: TrainedNode) -> None:
     entries = node.attributes["entries"]
+    check_axes(node.attributes.get("axes", 0), len(builder.tensor(node.inputs[0]).shape))
     unary(builder, node, lambda out, a: ir.Lookup(out, builder.location, a, entries))
 
 

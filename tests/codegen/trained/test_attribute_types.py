@@ -60,3 +60,11 @@ def test_names_that_are_no_text_are_refused(tmp_path: Path) -> None:
     np.savez(tmp_path / "d.npz", X=np.zeros((2, 3)))
     with pytest.raises(InputError, match=r"node 0 .*: expected names that are text, found b'Rel\\xf5'"):
         import_bundle(path, tmp_path / "d.npz")
+
+
+@pytest.mark.parametrize("kind", ["Max", "Pow"])
+def test_numbers_of_more_axes_than_what_they_meet_are_refused(kind: str, tmp_path: Path) -> None:
+    """The result has as many, which operators behind it count (found by a reader)."""
+    case = Case("net", (1, 3), [(kind, ["x", "k"], ["y"], {})], {"k": np.full((1, 1, 1), 2.0, np.float32)})
+    said = f"node 0 ({kind} that writes 'y'): expected a number of at most 2 axes, found one of 3"
+    assert refusal(case, tmp_path) == said
