@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os.path
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
@@ -27,7 +28,8 @@ def decode(tensor: Any, folder: str) -> Array:
         raise ValueError(f"expected extents from 0, found {'x'.join(map(str, tensor.dims))}")
     check_size(tensor.dims)  # before anything is read or reserved
     try:
-        array = np.asarray(numpy_helper.to_array(tensor, base_dir=folder))
+        with warnings.catch_warnings(action="ignore"):  # of keys that onnx does not know, in lines of its own source
+            array = np.asarray(numpy_helper.to_array(tensor, base_dir=folder))
         array = array.astype(np.float32) if array.dtype.kind not in "fiub" or array.dtype == np.float16 else array
     except Exception as error:  # onnx raises whatever its own checks and NumPy raise
         size = "x".join(str(d) for d in tensor.dims) or "one"

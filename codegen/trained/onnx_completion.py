@@ -277,6 +277,9 @@ def _function(made: Completed, pending: Pending) -> None:
     if not results or results[0].shape != (MOST - LEAST + 1,):
         raise ValueError(f"expected {node.kind} of single elements, found others")
     bounded = np.clip(results[0], *made.ends)
+    if np.isnan(bounded).any():
+        wrong = int(np.flatnonzero(np.isnan(bounded))[0]) + LEAST
+        raise ValueError(f"expected {node.kind} of every integer to be a number, found NaN for {wrong}")
     made.add(node, LOOKUP, held.name, entries=_entries(made.grid.apply(bounded)), function=node.kind, axes=axes)
 
 

@@ -30,6 +30,8 @@ from kilotune.codegen.trained.tflite_models import read_tflite
 from kilotune.codegen.trained.zero_points import with_zero_points
 
 
+# as `import_bundle` has it; a constant is divided by what may be 0
+@np.errstate(invalid="ignore", over="ignore", divide="ignore")
 def import_quantised_bundle(path: Path, data: Path, label: str | None = None, returns: Returns | None = None) -> Bundle:
     """A quantised model with the samples of `data`, as `import_bundle` without this; features become the integers that the file
     takes, and real targets the integers that it returns.
