@@ -14,7 +14,7 @@ from kilotune.codegen.emit.pairs import MACRO, blocks_for, row_sums
 from kilotune.codegen.emit.row_factors import FinishedSum, take_out_factors
 from kilotune.codegen.emit.row_results import SUM_BITS, UNCHANGED, RowCall, RowResult, result_kinds
 from kilotune.codegen.emit.runs import add_run_at, kind_of, pointed, takes_steps
-from kilotune.codegen.emit.schedule import Convolution, in_order
+from kilotune.codegen.emit.schedule import Convolution, DenseProduct, in_order, schedule_product
 from kilotune.codegen.emit.storage import VariableStorage
 from kilotune.codegen.emit.unrolled import divisor
 from kilotune.codegen.emit.windows import image_place, output_moves, part_inside
@@ -250,8 +250,8 @@ def row_calls(context: Context) -> tuple[RowCall, ...]:
         whole = context.arithmetic.sum(context, operation, row)
         inner, finish = take_out_factors(context, operation, whole)
         total = FinishedSum(whole, finish, None, context.arithmetic.completing(context, operation, row))
-        weights = rows_of_matrices(inner.storage, operation) if isinstance(operation, ir.MatMul) else 1
-        if weights is None or not takes_rows(inner, operation, total):
+        weights = _weights_of_call(inner, operation, total)
+        if weights is None:
             continue
         names = operation.a.variable, operation.b.variable
         kinds = kind_of(inner, names[weights]), kind_of(inner, names[1 - weights])
@@ -260,6 +260,17 @@ def row_calls(context: Context) -> tuple[RowCall, ...]:
         result = _result_of_rows(inner, total, weights, (operation.out.variable, operation.out.strides[axis]))
         found.append(RowCall(kinds, (operation.taps, rows), result))
     return tuple(found)
+
+
+def _weights_of_call(context: Context, operation: ir.MatMul | ir.Conv2D, total: FinishedSum) -> int | None:
+    """The number of the operand that has the weights, where a product is such a call; None where it is none."""
+    schedule = schedule_product(operation, context.storage)
+    beside = isinstance(schedule, DenseProduct | Convolution) and schedule.beside
+    if not (beside and takes_rows(context, operation, total)):
+        return None
+    if isinstance(operation, ir.MatMul):
+        return rows_of_matrices(context.storage, operation)
+    return 1 if takes_windows(context, operation, total) else None
 
 
 def _call(
