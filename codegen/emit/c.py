@@ -167,8 +167,12 @@ def emit_program(
     storage, program = context.storage, context.storage.program
     _check_order(program)
     variables = place_temporaries(storage, placement, in_place)
-    chains = choose_chains(context, variables.offsets)
-    context = dataclasses.replace(context, chains=chains, row_calls=row_calls(context))
+    context = dataclasses.replace(
+        context,
+        chains=choose_chains(context, variables.offsets),
+        row_calls=row_calls(context),
+        offsets=variables.offsets,
+    )
     ask_for_frame(context, None)
     _emit_body(context, program.body, 0)
     _emit_result(context)

@@ -137,7 +137,7 @@ class Arithmetic(Protocol):
 class Context:
     """The program while its C is written. `scratches` collects, by row, what operations ask for; `stream`: how the input arrives,
     where it is not there as a whole; `chains`: operations that run in one nest, by the first row; `row_calls`: products that are calls for
-    all rows."""
+    all rows; `offsets` [bytes] of temporaries in RAM."""
 
     storage: VariableStorage
     operators: Operators
@@ -149,6 +149,7 @@ class Context:
     shape: CodeShape = field(default_factory=CodeShape)
     chains: Mapping[int, OperationChain] = field(default_factory=dict)
     row_calls: Sequence[RowCall] = ()
+    offsets: Mapping[str, int] = field(default_factory=dict)
 
     def scratch(self, row: int, bits: int, count: int) -> str:
         """The C name of a scratch array of the operation."""

@@ -15,6 +15,7 @@ from kilotune.codegen.emit.blocks import (
 )
 from kilotune.codegen.emit.context import Context, OperationRow, SumOfProducts, visit
 from kilotune.codegen.emit.depthwise import emit_by_channels, takes_channels
+from kilotune.codegen.emit.fusion import share_bytes
 from kilotune.codegen.emit.operators import CExpression, constant
 from kilotune.codegen.emit.packing import decoded, walk_next, walk_start, walks
 from kilotune.codegen.emit.row_factors import FinishedSum, take_out_factors
@@ -50,7 +51,9 @@ def emit_product(
             _emit_matmul(context, schedule, total)
         case ir.Conv2D(), Convolution(beside=True) if takes_windows(context, operation, total):
             emit_conv2d_by_windows(context, operation, schedule, total, row)
-        case ir.Conv2D(), Convolution(beside=True) if not (whole.numbered or operation.pads_with_numbers):
+        case ir.Conv2D(), Convolution(beside=True) if not (
+            whole.numbered or operation.pads_with_numbers or _overwrites_for_next_filter(context, operation)
+        ):
             _emit_conv2d_by_runs(context, operation, schedule, total, row.number)
         case ir.Conv2D(), Convolution() if takes_channels(context, operation, total):
             emit_by_channels(context, operation, schedule, total, row)
@@ -147,6 +150,14 @@ def _emit_conv2d_by_runs(
         unpacked = dataclasses.replace(context, storage=context.storage.of_buffer(b.variable, buffer))
         with context.writer.loops(lines, scope=True) as (image, y):
             _emit_image_row(unpacked, operation, schedule, total, (image, y, channel))
+
+
+def _overwrites_for_next_filter(context: Context, operation: ir.Conv2D) -> bool:
+    """Whether a filter's results would lie over what the next filter reads: those that are unpacked meet the whole image one by one, and
+    results in place are written place by place (`codegen.in_place`)."""
+    packed = context.storage.packing(operation.b.variable) is not None
+    names = operation.out.variable, operation.a.variable
+    return packed and share_bytes(context.storage, context.offsets, *names)
 
 
 def _emit_unpacking(context: Context, weights: ir.View, channel: str, row: int) -> str:

@@ -190,15 +190,15 @@ def runs_as_one(chain: OperationChain, storage: VariableStorage, offsets: Mappin
     out = chain.out
     products = [operation for operation in chain.operations if not isinstance(operation, ir.Elementwise)]
     summed = {name for product in products for name in _variables(product)}
-    if any(_meet(storage, offsets, out.variable, name) for name in summed):
+    if any(share_bytes(storage, offsets, out.variable, name) for name in summed):
         return False
-    over = [view for view in chain.reads if _meet(storage, offsets, out.variable, view.variable)]
+    over = [view for view in chain.reads if share_bytes(storage, offsets, out.variable, view.variable)]
     if any(isinstance(product, ir.Conv2D) for product in products):
         return not over  # its loops may run in another order than elements lie
     return all(_same(v, out) if v.variable == out.variable else _ahead(storage, offsets, v, out) for v in over)
 
 
-def _meet(storage: VariableStorage, offsets: Mapping[str, int], a: str, b: str) -> bool:
+def share_bytes(storage: VariableStorage, offsets: Mapping[str, int], a: str, b: str) -> bool:
     """Whether two variables share bytes of RAM."""
     if a not in offsets or b not in offsets:
         return False

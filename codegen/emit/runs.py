@@ -58,9 +58,9 @@ def add_run_at(
 
 
 def _is_turned(context: Context, total: SumOfProducts, first: str, second: str) -> bool:
-    """Whether the second operand is to be named first. One in RAM stands before one in flash wherever products may be taken in either
+    """Whether the second operand is to be named first. One in flash stands before one in RAM wherever products may be taken in either
     order, so that operations with operands of the same kinds share a function whichever order they have."""
-    return total.plain and kind_of(context, first) < kind_of(context, second)
+    return total.plain and kind_of(context, first) > kind_of(context, second)
 
 
 def _add(context: Context, total: SumOfProducts, names: tuple[str, str], pointers: Sequence[str], count: int) -> None:

@@ -46,7 +46,7 @@ def test_loops_stay_loops_and_places_are_named() -> None:
     source = emit_c(batch, model.parameters).source
     assert "/* net.sd:1:1: hidden = MatMul(W, X) */" in source
     assert "/somewhere" not in source
-    assert re.search(r"sum = kt_dot_ram16_flash16_32\(sum, .*, 8\);", source)
+    assert re.search(r"sum = kt_dot_flash16_ram16_32\(sum, .*, 8\);", source)
     assert source.count("\n") < 400
 
 
