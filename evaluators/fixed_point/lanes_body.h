@@ -43,7 +43,7 @@ static inline void NAME(store)(const int32_t *restrict v, int shift, int bits, i
 /* x / 2**n in every lane, n from 1 to 15; the quotient fits 16 bits again. */
 static inline Shorts NAME(down_some)(Shorts x, int n)
 {
-    if (KERNEL_ROUNDING == TOWARD_ZERO) return (x + ((x >> 15) & (int16_t)((1 << n) - 1))) >> n;
+    if (KERNEL_ROUNDING == TOWARD_ZERO) return shorts_toward_zero(x, n);
     if (KERNEL_ROUNDING == NEAREST) return (x >> n) + ((x >> (n - 1)) & 1);
     return x >> n;
 }
@@ -51,9 +51,18 @@ static inline Shorts NAME(down_some)(Shorts x, int n)
 /* The same, n from 0. */
 static inline Shorts NAME(down_shorts)(Shorts x, int n) { return n ? NAME(down_some)(x, n) : x; }
 
+/* x in so many bits less than 16. */
+static inline Shorts NAME(wrap_shorts)(Shorts x, int spare) { return spare == 8 ? low_bytes(x) : (x << spare) >> spare; }
+
 /* The low 16 bits of x * y / 2**n, n from 1 to 16. */
 static inline Shorts NAME(product_down)(Shorts x, Shorts y, int n)
 {
+#if HAS_SIGNS
+    if (KERNEL_ROUNDING == TOWARD_ZERO) {
+        const Shorts a = size_of(x), b = size_of(y);
+        return with_sign(with_sign(shift_pair(multiply_high_unsigned(a, b), a * b, n), x), y);
+    }
+#endif
     const Shorts low = x * y, high = multiply_high(x, y), quotient = shift_pair(high, low, n);
     if (KERNEL_ROUNDING == TOWARD_ZERO) {
         const Shorts lost = low & (int16_t)((1 << n) - 1);
@@ -66,7 +75,7 @@ static inline Shorts NAME(product_down)(Shorts x, Shorts y, int n)
 static inline Ints NAME(down_ints)(Ints x, int n)
 {
     if (n == 0) return x;
-    if (KERNEL_ROUNDING == TOWARD_ZERO) return (x + ((x >> 31) & (int32_t)((1u << n) - 1u))) >> n;
+    if (KERNEL_ROUNDING == TOWARD_ZERO) return ints_toward_zero(x, n);
     if (KERNEL_ROUNDING == NEAREST) return (x >> n) + ((x >> (n - 1)) & 1);
     return x >> n;
 }
@@ -77,6 +86,19 @@ static inline Ints NAME(finish_ints)(Ints v, int shift, int acc_spare, int spare
     if (acc_spare) v = (v << acc_spare) >> acc_spare;
     v = shift >= 0 ? NAME(down_ints)(v, shift) : v << -shift;
     return spare ? (v << spare) >> spare : v;
+}
+
+/* wrap(down(wrap(v, accumulator), shift), bits) of two Ints, as the Shorts that they make; acc_spare and spare: of 32 bits. */
+static inline Shorts NAME(finish_pair)(Ints low, Ints high, int shift, int acc_spare, int spare)
+{
+    if (acc_spare == 16 && shift >= 0 && shift <= 15) {
+        const Shorts x = NAME(down_shorts)(low_halves(low, high), shift);
+        return spare == 16 ? x : NAME(wrap_shorts)(x, spare - 16);
+    }
+    low = NAME(finish_ints)(low, shift, acc_spare, 0);
+    high = NAME(finish_ints)(high, shift, acc_spare, 0);
+    const Shorts x = low_halves(low, high);
+    return spare == 16 ? x : NAME(wrap_shorts)(x, spare - 16);
 }
 
 /* The samples of a scaled element whose values fit 16 bits. */
@@ -97,18 +119,17 @@ static inline void NAME(load_scaled)(const Machine *m, const Operand *o, int32_t
 /* wrap(down(wrap(v, accumulator), shift), bits) of 16-bit lanes, which go to an element. */
 static inline void NAME(store_narrow)(Shorts *v, int shift, int acc_spare, int spare, int16_t *to)
 {
-    if (acc_spare) EACH_VECTOR(k) v[k] = (v[k] << acc_spare) >> acc_spare;
+    if (acc_spare) EACH_VECTOR(k) v[k] = NAME(wrap_shorts)(v[k], acc_spare);
     if (shift > 0)
         EACH_VECTOR(k) v[k] = NAME(down_shorts)(v[k], shift);
     else if (shift < 0)
         EACH_VECTOR(k) v[k] <<= -shift;
-    if (spare) EACH_VECTOR(k) v[k] = (v[k] << spare) >> spare;
+    if (spare) EACH_VECTOR(k) v[k] = NAME(wrap_shorts)(v[k], spare);
     EACH_VECTOR(k) store_shorts(to + k * VECTOR_LANES, v[k]);
 }
 
 /* The same of 32-bit lanes: two Ints for each Shorts of the element. */
 static inline void NAME(store_wide)(Ints *v, int shift, int acc_spare, int spare, int16_t *to)
 {
-    EACH_HALF(k) v[k] = NAME(finish_ints)(v[k], shift, acc_spare, spare);
-    EACH_VECTOR(k) store_shorts(to + k * VECTOR_LANES, narrow(v[2 * k], v[2 * k + 1]));
+    EACH_VECTOR(k) store_shorts(to + k * VECTOR_LANES, NAME(finish_pair)(v[2 * k], v[2 * k + 1], shift, acc_spare, spare));
 }
