@@ -57,12 +57,6 @@ static inline Shorts NAME(wrap_shorts)(Shorts x, int spare) { return spare == 8 
 /* The low 16 bits of x * y / 2**n, n from 1 to 16. */
 static inline Shorts NAME(product_down)(Shorts x, Shorts y, int n)
 {
-#if HAS_SIGNS
-    if (KERNEL_ROUNDING == TOWARD_ZERO) {
-        const Shorts a = size_of(x), b = size_of(y);
-        return with_sign(with_sign(shift_pair(multiply_high_unsigned(a, b), a * b, n), x), y);
-    }
-#endif
     const Shorts low = x * y, high = multiply_high(x, y), quotient = shift_pair(high, low, n);
     if (KERNEL_ROUNDING == TOWARD_ZERO) {
         const Shorts lost = low & (int16_t)((1 << n) - 1);
@@ -86,19 +80,6 @@ static inline Ints NAME(finish_ints)(Ints v, int shift, int acc_spare, int spare
     if (acc_spare) v = (v << acc_spare) >> acc_spare;
     v = shift >= 0 ? NAME(down_ints)(v, shift) : v << -shift;
     return spare ? (v << spare) >> spare : v;
-}
-
-/* wrap(down(wrap(v, accumulator), shift), bits) of two Ints, as the Shorts that they make; acc_spare and spare: of 32 bits. */
-static inline Shorts NAME(finish_pair)(Ints low, Ints high, int shift, int acc_spare, int spare)
-{
-    if (acc_spare == 16 && shift >= 0 && shift <= 15) {
-        const Shorts x = NAME(down_shorts)(low_halves(low, high), shift);
-        return spare == 16 ? x : NAME(wrap_shorts)(x, spare - 16);
-    }
-    low = NAME(finish_ints)(low, shift, acc_spare, 0);
-    high = NAME(finish_ints)(high, shift, acc_spare, 0);
-    const Shorts x = low_halves(low, high);
-    return spare == 16 ? x : NAME(wrap_shorts)(x, spare - 16);
 }
 
 /* The samples of a scaled element whose values fit 16 bits. */
@@ -131,5 +112,6 @@ static inline void NAME(store_narrow)(Shorts *v, int shift, int acc_spare, int s
 /* The same of 32-bit lanes: two Ints for each Shorts of the element. */
 static inline void NAME(store_wide)(Ints *v, int shift, int acc_spare, int spare, int16_t *to)
 {
-    EACH_VECTOR(k) store_shorts(to + k * VECTOR_LANES, NAME(finish_pair)(v[2 * k], v[2 * k + 1], shift, acc_spare, spare));
+    EACH_HALF(k) v[k] = NAME(finish_ints)(v[k], shift, acc_spare, spare);
+    EACH_VECTOR(k) store_shorts(to + k * VECTOR_LANES, narrow(v[2 * k], v[2 * k + 1]));
 }

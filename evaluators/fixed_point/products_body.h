@@ -44,7 +44,9 @@ static void NAME(dot_values)(const Machine *m, const Step *s, const int32_t *row
                 Ints low, high;
                 if (is_square) NAME(sum_pairs)(x, x, s->q, first, 1, &low, &high);
                 else NAME(sum_pairs)(x, y, s->q, first, 0, &low, &high);
-                store_shorts(to + first, NAME(finish_pair)(low, high, row[SHIFT_OUT], 32 - row[ACC_BITS], 32 - row[BITS]));
+                low = NAME(finish_ints)(low, row[SHIFT_OUT], 32 - row[ACC_BITS], 32 - row[BITS]);
+                high = NAME(finish_ints)(high, row[SHIFT_OUT], 32 - row[ACC_BITS], 32 - row[BITS]);
+                store_shorts(to + first, narrow(low, high));
             }
         }
     }
@@ -133,8 +135,9 @@ static inline void NAME(dot_tile)(const int16_t *const *rows, int32_t pairs, con
         }
         for (int t = 0; t < outputs; t++)
             for (int v = 0; v < VECTOR_STRIPE; v++) {
-                const Shorts finished = NAME(finish_pair)(acc[t][2 * v], acc[t][2 * v + 1], shift, acc_spare, spare);
-                store_shorts(to[t] + first + v * VECTOR_LANES, finished);
+                const Ints low = NAME(finish_ints)(acc[t][2 * v], shift, acc_spare, spare);
+                const Ints high = NAME(finish_ints)(acc[t][2 * v + 1], shift, acc_spare, spare);
+                store_shorts(to[t] + first + v * VECTOR_LANES, narrow(low, high));
             }
     }
 }

@@ -45,12 +45,6 @@ static inline Ints interleave_high(Shorts x, Shorts y) { return (Ints)X86(unpack
 /* Values that fit 16 bits. */
 static inline Shorts narrow(Ints low, Ints high) { return (Shorts)X86(packs_epi32)((Bits)low, (Bits)high); }
 
-/* The low 16 bits of any values. */
-static inline Shorts low_halves(Ints low, Ints high)
-{
-    return (Shorts)X86(packus_epi32)((Bits)(low & 0xffff), (Bits)(high & 0xffff));
-}
-
 /* The low 8 bits, with their sign: products of signed bytes with 1 and 0 in turn. */
 static inline Shorts low_bytes(Shorts x) { return (Shorts)X86(maddubs_epi16)(X86(set1_epi16)(1), (Bits)x); }
 
@@ -91,7 +85,6 @@ static inline Shorts narrow(Ints low, Ints high)
 {
     return __builtin_shuffle((Shorts)low, (Shorts)high, (Shorts){0, 2, 4, 6, 8, 10, 12, 14});
 }
-static inline Shorts low_halves(Ints low, Ints high) { return narrow(low, high); }
 static inline Shorts low_bytes(Shorts x) { return (x << 8) >> 8; }
 static inline Ints multiply_add(Ints sum, Ints pairs, Ints w)
 {
@@ -124,20 +117,13 @@ static inline Shorts shift_pair(Shorts high, Shorts low, int n)
 }
 
 #if defined(__AVX2__) && !defined(__AVX512BW__)
-/* Shifts are what such processors have fewest units for: instructions that take a sign away and give it back replace two of three. */
-#define HAS_SIGNS 1
-
-/* The size of x; that of the least number is right when it is taken for an unsigned one. */
-static inline Shorts size_of(Shorts x) { return (Shorts)_mm256_abs_epi16((Bits)x); }
-
-/* size with the sign of x; 0 where x is 0. */
-static inline Shorts with_sign(Shorts size, Shorts x) { return (Shorts)_mm256_sign_epi16((Bits)size, (Bits)x); }
-
-/* The high half of a product of unsigned numbers. */
-static inline Shorts multiply_high_unsigned(Shorts x, Shorts y) { return (Shorts)_mm256_mulhi_epu16((Bits)x, (Bits)y); }
-
-/* x / 2**n, n from 1 to 15, toward zero. */
-static inline Shorts shorts_toward_zero(Shorts x, int n) { return with_sign((Shorts)((UnsignedShorts)size_of(x) >> n), x); }
+/* x / 2**n, n from 1 to 15, toward zero. Shifts are what such processors have fewest units for: instructions that take the sign away
+ * and give it back do without one of two. The size of the least number is right as an unsigned one. */
+static inline Shorts shorts_toward_zero(Shorts x, int n)
+{
+    const UnsignedShorts size = (UnsignedShorts)_mm256_abs_epi16((Bits)x);
+    return (Shorts)_mm256_sign_epi16((Bits)(size >> n), (Bits)x);
+}
 
 /* The same of 32 bits, n from 1 to 31. */
 static inline Ints ints_toward_zero(Ints x, int n)
@@ -146,7 +132,6 @@ static inline Ints ints_toward_zero(Ints x, int n)
     return (Ints)_mm256_sign_epi32(size, (Bits)x);
 }
 #else
-#define HAS_SIGNS 0
 static inline Shorts shorts_toward_zero(Shorts x, int n) { return (x + ((x >> 15) & (int16_t)((1 << n) - 1))) >> n; }
 static inline Ints ints_toward_zero(Ints x, int n) { return (x + ((x >> 31) & (int32_t)((1u << n) - 1u))) >> n; }
 #endif
