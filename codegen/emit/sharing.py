@@ -8,19 +8,27 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from types import MappingProxyType
 
 from kilotune.codegen.emit.shared_divisions import shared_division
+from kilotune.codegen.emit.shifts import device_instructions
 from kilotune.codegen.fixed.arithmetic import Rounding
 
 FEWEST_DIVISIONS = 3
-"""As many divisions of 16 bits, or of 32, are shorter with a function for them all."""
+"""As many divisions of 32 bits, or more, are shorter with a function for them all."""
 
-SHORT_FLOORS = 2
-"""Dividing 16 bits by two to that power or less takes no more than a call where nothing is rounded."""
+CALL_BYTES = 10
+"""What calling a function for divisions of 16 bits takes on an AVR: the shift, the call, and values that calls must not spoil."""
+
+FUNCTION_BYTES = MappingProxyType({Rounding.TOWARD_ZERO: 30, Rounding.FLOOR: 10, Rounding.NEAREST: 14})
+"""What that function takes there."""
+
+ROUNDING_BYTES = 8
+"""What a division of 16 bits that is written out takes there beside its shift, unless it rounds down."""
 
 _WORTH_A_CALL = re.compile(r"kt_(?:product|fraction|decay|exp)\d")
 _DEFINED = re.compile(r"^(?:KT_INLINE|KT_NOINLINE|static) (\w+) (\w+)\(", re.MULTILINE)
-_DIVISION = re.compile(r"kt_down(16|32)_(\d+)(?:_\d+)?")
+_DIVISION = re.compile(r"kt_down(16|32)_(\d+)(?:_(\d+))?")
 _NARROW, _WIDE = "kt_product16_8", "kt_product16_16"
 
 
@@ -36,8 +44,8 @@ def share(definitions: Sequence[str], body: Sequence[str], rounding: Rounding) -
         found, lines = ([text.replace(f"{_NARROW}(", f"{_WIDE}(") for text in texts] for texts in (found, lines))
     text = "\n".join([*found, *lines])
     for bits in (16, 32):
-        divisions = [name for name in map(_name, found) if _is_long_division(name, bits, rounding)]
-        if sum(_calls(name, text) for name in divisions) >= FEWEST_DIVISIONS:
+        divisions = _worth_sharing(list(map(_name, found)), text, bits, rounding)
+        if divisions:
             divided = [_divided(one) if _name(one) in divisions else one for one in found]
             found = [shared_division(bits, rounding)[1], *divided]
     return [_called(one) if _is_shared(_name(one), text) else one for one in found], lines
@@ -57,11 +65,23 @@ def _is_shared(name: str, text: str) -> bool:
     return _WORTH_A_CALL.match(name) is not None and _calls(name, text) > 1
 
 
-def _is_long_division(name: str, bits: int, rounding: Rounding) -> bool:
+def _worth_sharing(names: Sequence[str], text: str, bits: int, rounding: Rounding) -> list[str]:
+    """The divisions of 16 or 32 bits that are shorter as calls of one function: none, where all together are not."""
+    found = [name for name in names if (match := _DIVISION.fullmatch(name)) and int(match[1]) == bits]
+    if bits > 16:
+        return found if sum(_calls(name, text) for name in found) >= FEWEST_DIVISIONS else []
+    saved = {name: _written_out_bytes(name, rounding) - CALL_BYTES for name in found}
+    longer = [name for name in found if saved[name] > 0]
+    worth = sum(saved[name] * _calls(name, text) for name in longer) > FUNCTION_BYTES[rounding]
+    return longer if worth else []
+
+
+def _written_out_bytes(name: str, rounding: Rounding) -> int:
+    """About what a division of 16 bits takes on an AVR where it is written out."""
     match = _DIVISION.fullmatch(name)
-    if match is None or int(match[1]) != bits:
-        return False
-    return bits > 16 or rounding is not Rounding.FLOOR or int(match[2]) > SHORT_FLOORS
+    assert match is not None
+    instructions = device_instructions(16, int(match[2]), int(match[3] or 16), rounding)
+    return 2 * (2 if instructions is None else instructions) + (0 if rounding is Rounding.FLOOR else ROUNDING_BYTES)
 
 
 def _divided(definition: str) -> str:
