@@ -5,8 +5,6 @@ Beside plain C each has its instructions for AVR, where the compiler's own take 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from kilotune.codegen.emit.shifts import ROUNDING_NOTES
 from kilotune.codegen.fixed.arithmetic import Rounding
 
@@ -33,7 +31,7 @@ def _plain(bits: int, rounding: Rounding) -> str:
     return f"    return ({kind})((v >> n){' + ((v >> (n - 1)) & 1)' if rounding is Rounding.NEAREST else ''});"
 
 
-def _last(bits: int, rounding: Rounding) -> Sequence[str]:
+def _last(bits: int, rounding: Rounding) -> tuple[str, ...]:
     """What comes after the last place: `dec` leaves the bit that was shifted out last in the carry."""
     if rounding is not Rounding.NEAREST:
         return ()
