@@ -1,6 +1,6 @@
 """Functions that divide by any power of two: fewer bytes than a division written out in each of several places, and more cycles.
 
-Beside plain C each has its instructions for AVR, where the compiler's own take twice the bytes.
+Beside plain C each has its instructions for AVR, where the compiler would shift in loops of its own.
 """
 
 from __future__ import annotations
