@@ -95,7 +95,7 @@ class LoopedSteps:
         """For every part of the body, a step or a loop: the temporaries that are touched in it for the first time, and for the last time.
         The result is never touched for the last time."""
         names = {v.name for v in self.program.variables if v.role is ir.Role.TEMPORARY}
-        touched = [_touched((part,)) & names for part in self.body]
+        touched = [variables_in((part,)) & names for part in self.body]
         first = {name: number for number, some in reversed(list(enumerate(touched))) for name in some}
         last = {name: number for number, some in enumerate(touched) for name in some}
         last.pop(self.program.result.variable, None)
@@ -282,7 +282,7 @@ def _executed_backwards(body: Body, indices: Mapping[str, int]) -> Iterator[Oper
             yield from _executed_backwards(part.body, {**indices, part.index: index})
 
 
-def _touched(body: Body) -> set[str]:
+def variables_in(body: Body) -> set[str]:
     """Variables that are read or written."""
     operations = (step.first.operation for step, _ in _places(body, {}))
     return {view.variable for one in operations for view in (one.out, *one.operands) if isinstance(view, ir.View)}

@@ -11,60 +11,11 @@ from kilotune.codegen.fixed.arithmetic import Rounding
 
 _BYTES = "ABCD"
 
-_NOTES = {
+ROUNDING_NOTES = {
     Rounding.TOWARD_ZERO: "toward zero",
     Rounding.FLOOR: "toward minus infinity",
     Rounding.NEAREST: "to the nearest, halves up",
 }
-
-
-def shared_division() -> tuple[str, str]:
-    """(name, definition) of the function `v / 2**n` toward zero, 0 < n < 32, of 32 bits: the magnitude is shifted by bytes and then a place
-    a step. Beside plain C its instructions for AVR, which negate by a call."""
-    lines = '\\n\\t"\n            "'.join(_SHARED)
-    return "kt_down32", (
-        f"/* v / 2**n, rounded {_NOTES[Rounding.TOWARD_ZERO]}, for 0 < n < 32 */\n"
-        "KT_NOINLINE int32_t kt_down32(int32_t v, uint8_t n)\n{\n"
-        f'#if defined(__AVR__)\n    __asm__("{lines}" : "+d"(v), "+d"(n));\n    return v;\n#else\n'
-        "    const uint32_t u = (v < 0 ? 0u - (uint32_t)v : (uint32_t)v) >> n;\n"
-        "    return (int32_t)(v < 0 ? 0u - u : u);\n#endif\n}"
-    )
-
-
-# T holds the sign; the lines from 2: on are a function that negates. It must be called at the end, too: its `ret`, run through, would
-# leave the C function without what the compiler puts at its end (at -O0 it restores registers there).
-_SHARED = (
-    "bst %D0, 7",
-    "brtc 1f",
-    "rcall 2f",
-    "1: subi %1, 8",
-    "brcs 4f",
-    "mov %A0, %B0",
-    "mov %B0, %C0",
-    "mov %C0, %D0",
-    "clr %D0",
-    "rjmp 1b",
-    "4: subi %1, -9",
-    "rjmp 6f",
-    "5: lsr %D0",
-    "ror %C0",
-    "ror %B0",
-    "ror %A0",
-    "6: dec %1",
-    "brne 5b",
-    "brtc 3f",
-    "rcall 2f",
-    "rjmp 3f",
-    "2: com %D0",
-    "com %C0",
-    "com %B0",
-    "neg %A0",
-    "sbci %B0, 255",
-    "sbci %C0, 255",
-    "sbci %D0, 255",
-    "ret",
-    "3:",
-)
 
 
 def division(bits: int, shift: int, result_bits: int, rounding: Rounding) -> tuple[str, str]:
@@ -72,7 +23,11 @@ def division(bits: int, shift: int, result_bits: int, rounding: Rounding) -> tup
     kind, result = f"int{bits}_t", f"int{result_bits}_t"
     name = f"kt_down{bits}_{shift}" + (f"_{result_bits}" if result_bits != bits else "")
     modulo = f", modulo 2**{result_bits}" if result_bits != bits else ""
-    lines = [f"/* v / 2**{shift}, rounded {_NOTES[rounding]}{modulo} */", f"KT_INLINE {result} {name}({kind} v)", "{"]
+    lines = [
+        f"/* v / 2**{shift}, rounded {ROUNDING_NOTES[rounding]}{modulo} */",
+        f"KT_INLINE {result} {name}({kind} v)",
+        "{",
+    ]
     if rounding is Rounding.TOWARD_ZERO:
         lines.append(f"    if (v < 0) v = ({kind})(v + {_literal((1 << shift) - 1, bits)});")
     elif rounding is Rounding.NEAREST and bits - shift > result_bits:

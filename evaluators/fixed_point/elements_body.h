@@ -40,39 +40,62 @@ static inline __attribute__((always_inline)) void NAME(combine)(const Machine *m
     }
 }
 
-static inline __attribute__((always_inline)) void NAME(fetch)(const Machine *m, const Operand *o, int32_t e, int is_shifted,
-                                                              int shift, int32_t constant, Shorts *to)
+/* Where the elements of an operand are: `samples` of one that is DYNAMIC, else `values`; `numbers` is NULL where all are the same. */
+typedef struct {
+    const int16_t *samples, *values;
+    const int32_t *numbers;
+    int16_t literal;
+} NAME(Elements);
+
+static inline __attribute__((always_inline)) void NAME(find)(const Machine *m, const Operand *o, int32_t constant, NAME(Elements) *found)
 {
-    if (o->place == DYNAMIC) {
-        const int16_t *from = lanes_of(m, o->variable, o->elements[e] + o->moved);
-        EACH_VECTOR(v) to[v] = load_shorts(from + v * VECTOR_LANES);
-        if (is_shifted) EACH_VECTOR(v) to[v] = NAME(down_some)(to[v], shift);
+    found->literal = (int16_t)constant;
+    found->numbers = o->elements;
+    found->values = o->place == STATIC ? m->statics[o->variable] + o->moved : &found->literal;
+    found->samples = o->place == DYNAMIC ? lanes_of(m, o->variable, o->moved) : NULL;
+}
+
+/* The samples of an element; `is_shifted` is said of values that change with the sample, others are shifted as they are. */
+static inline __attribute__((always_inline)) void NAME(fetch)(const NAME(Elements) *of, int32_t e, int is_same, int is_shifted, int shift,
+                                                              Shorts *to)
+{
+    if (is_same) {
+        const Shorts value = all_shorts((int16_t)(of->numbers ? DOWN(of->values[of->numbers[e]], shift) : of->literal));
+        EACH_VECTOR(v) to[v] = value;
         return;
     }
-    if (o->place == STATIC) constant = DOWN(m->statics[o->variable][o->elements[e] + o->moved], shift);
-    const Shorts value = all_shorts((int16_t)constant);
-    EACH_VECTOR(v) to[v] = value;
+    const int16_t *from = of->samples + (int64_t)of->numbers[e] * LANES;
+    EACH_VECTOR(v) to[v] = load_shorts(from + v * VECTOR_LANES);
+    if (is_shifted) EACH_VECTOR(v) to[v] = NAME(down_some)(to[v], shift);
 }
 
 /* Add, Subtract, Multiply in the cases that nearly all programs are made of, with everything decided before the loop: values stay in
- * 16 bits but for a product that is shifted down by 1 to 16 places (`is_long`), whose two halves are shifted together. */
+ * 16 bits but for a product that is shifted down by 1 to 16 places (`is_long`), whose two halves are shifted together. `same_a`, `same_b`: of a
+ * parameter or literal. */
 static inline __attribute__((always_inline)) void NAME(combine_plain)(const Machine *m, const Step *s, const int32_t *row, int opcode,
-                                                                      int is_long, int shifts_a, int shifts_b, int shifts_out)
+                                                                      int is_long, int same_a, int same_b, int shifts_a, int shifts_b,
+                                                                      int shifts_out)
 {
-    const int shift = row[SHIFT_OUT], spare = 16 - row[BITS], acc_spare = is_long || row[ACC_BITS] > 16 ? 0 : 16 - row[ACC_BITS];
+    const int shift = row[SHIFT_OUT], shift_a = row[SHIFT_A], shift_b = row[SHIFT_B], spare = 16 - row[BITS];
+    const int acc_spare = is_long || row[ACC_BITS] > 16 ? 0 : 16 - row[ACC_BITS];
     const int wraps = spare > acc_spare; /* a sum that wraps in as few bits has wrapped already */
+    const int32_t *out = s->out, n = s->n;
+    int16_t *const results = lanes_of(m, s->out_variable, s->out_moved);
+    NAME(Elements) a, b;
+    NAME(find)(m, &s->a, row[CONSTANT_A], &a);
+    NAME(find)(m, &s->b, row[CONSTANT_B], &b);
     Shorts x[VECTORS], y[VECTORS];
-    for (int32_t e = 0; e < s->n; e++) {
-        NAME(fetch)(m, &s->a, e, shifts_a, row[SHIFT_A], row[CONSTANT_A], x);
-        NAME(fetch)(m, &s->b, e, shifts_b, row[SHIFT_B], row[CONSTANT_B], y);
-        int16_t *to = result_lanes(m, s, e);
+    for (int32_t e = 0; e < n; e++) {
+        NAME(fetch)(&a, e, same_a, shifts_a, shift_a, x);
+        NAME(fetch)(&b, e, same_b, shifts_b, shift_b, y);
+        int16_t *to = results + (int64_t)out[e] * LANES;
         if (is_long)
             EACH_VECTOR(v) x[v] = NAME(product_down)(x[v], y[v], shift);
         else
             EACH_VECTOR(v) x[v] = opcode == OP_Add ? x[v] + y[v] : opcode == OP_Subtract ? x[v] - y[v] : x[v] * y[v];
-        if (acc_spare) EACH_VECTOR(v) x[v] = (x[v] << acc_spare) >> acc_spare;
+        if (acc_spare) EACH_VECTOR(v) x[v] = NAME(wrap_shorts)(x[v], acc_spare);
         if (shifts_out) EACH_VECTOR(v) x[v] = NAME(down_some)(x[v], shift);
-        if (wraps) EACH_VECTOR(v) x[v] = (x[v] << spare) >> spare;
+        if (wraps) EACH_VECTOR(v) x[v] = NAME(wrap_shorts)(x[v], spare);
         EACH_VECTOR(v) store_shorts(to + v * VECTOR_LANES, x[v]);
     }
 }
@@ -80,19 +103,21 @@ static inline __attribute__((always_inline)) void NAME(combine_plain)(const Mach
 /* Whether `combine_plain` does it, and then does. */
 static inline __attribute__((always_inline)) int NAME(is_combined)(const Machine *m, const Step *s, const int32_t *row, int opcode)
 {
-    const int shift = row[SHIFT_OUT];
+    const int shift = row[SHIFT_OUT], same_a = s->a.place != DYNAMIC, same_b = s->b.place != DYNAMIC;
     const int is_long = opcode == OP_Multiply && row[ACC_BITS] == 32 && shift >= 1 && shift <= 16;
-    if (!is_long && (shift < 0 || shift > 15 || (row[ACC_BITS] > 16 && shift))) return 0;
-    const int shifts_out = !is_long && shift;
-    switch (!!row[SHIFT_A] + 2 * !!row[SHIFT_B] + 4 * shifts_out) {
+    if ((same_a && same_b) || (!is_long && (shift < 0 || shift > 15 || (row[ACC_BITS] > 16 && shift)))) return 0;
+    const int shifts_a = !same_a && row[SHIFT_A], shifts_b = !same_b && row[SHIFT_B], shifts_out = !is_long && shift;
+    switch (shifts_a + 2 * shifts_b + 4 * shifts_out + 8 * same_a + 16 * same_b) {
 #define CASE(number) \
     case number: \
         if (is_long && !(number & 4) && opcode == OP_Multiply) \
-            NAME(combine_plain)(m, s, row, opcode, 1, number & 1, number & 2, 0); \
+            NAME(combine_plain)(m, s, row, opcode, 1, number & 8, number & 16, number & 1, number & 2, 0); \
         else \
-            NAME(combine_plain)(m, s, row, opcode, 0, number & 1, number & 2, number & 4); \
+            NAME(combine_plain)(m, s, row, opcode, 0, number & 8, number & 16, number & 1, number & 2, number & 4); \
         break;
         CASE(0) CASE(1) CASE(2) CASE(3) CASE(4) CASE(5) CASE(6) CASE(7)
+        CASE(8) CASE(10) CASE(12) CASE(14) /* a is the same for all samples */
+        CASE(16) CASE(17) CASE(20) CASE(21)
 #undef CASE
     }
     return 1;

@@ -64,7 +64,7 @@ typedef struct {
     int32_t place;           /* LITERAL, STATIC or DYNAMIC */
     int32_t variable;        /* number in program.variables */
     const int32_t *elements; /* element numbers in the first round of all loops; -1 is a padded place */
-    int64_t moved;           /* by how much they have moved since; 0 where the step is stored */
+    int64_t moved;           /* by how much they have moved since; 0 where nothing moves */
 } Operand;
 
 typedef struct {
@@ -128,6 +128,7 @@ typedef struct {
     Value *zeros;                      /* LANES zeros */
     Total *margin_sums;                /* [3] */
     int32_t *indices;                  /* of the loops that run, outermost first */
+    Step *steps;                       /* [step_count], as they are in the round that runs */
     int64_t executed;                  /* steps of the candidate on this block */
 } Machine;
 
@@ -168,19 +169,23 @@ static inline Value *result_lanes(const Machine *m, const Step *s, int64_t index
 }
 
 /* The step as it is in this round of the loops around it. */
-static inline Step moved_step(const Machine *m, const Step *s, int32_t loops)
+static inline const Step *moved_step(Machine *m, int32_t number, int32_t loops)
 {
-    Step moved = *s;
+    Step *s = &m->steps[number];
+    if (!s->moves) return s;
+    const Step *first = &m->program->steps[number];
+    s->out_moved = s->a.moved = s->b.moved = s->c.moved = 0;
+    s->pack = first->pack;
     for (int32_t d = 0; d < loops; d++) {
         const int32_t *moves = s->moves + (int64_t)d * MOVING;
         const int64_t index = m->indices[d];
-        moved.out_moved += index * moves[MOVES_OUT];
-        moved.a.moved += index * moves[MOVES_A];
-        moved.b.moved += index * moves[MOVES_B];
-        moved.c.moved += index * moves[MOVES_C];
-        if (moved.pack >= 0) moved.pack += (int32_t)(index * moves[MOVES_PACK]);
+        s->out_moved += index * moves[MOVES_OUT];
+        s->a.moved += index * moves[MOVES_A];
+        s->b.moved += index * moves[MOVES_B];
+        s->c.moved += index * moves[MOVES_C];
+        if (s->pack >= 0) s->pack += (int32_t)(index * moves[MOVES_PACK]);
     }
-    return moved;
+    return s;
 }
 
 #include "contest.h"
@@ -269,8 +274,10 @@ int kilotune_run(const Program *program, const Batch *batch)
     m.zeros = aligned_alloc(64, LANES * sizeof(Value));
     m.bases = calloc((size_t)program->variable_count + 1, sizeof *m.bases);
     m.indices = calloc((size_t)program->most_loops + 1, sizeof *m.indices);
-    const int failed = !storage || !m.terms || !m.zeros || !m.bases || !m.indices;
+    m.steps = malloc(((size_t)program->step_count + 1) * sizeof *m.steps);
+    const int failed = !storage || !m.terms || !m.zeros || !m.bases || !m.indices || !m.steps;
     if (!failed) {
+        memcpy(m.steps, program->steps, (size_t)program->step_count * sizeof *m.steps);
         memset(storage, 0, storage_bytes);
         memset(m.zeros, 0, LANES * sizeof(Value));
         for (int32_t v = 0; v < program->variable_count; v++)
@@ -282,6 +289,7 @@ int kilotune_run(const Program *program, const Batch *batch)
     free(m.zeros);
     free(m.bases);
     free(m.indices);
+    free(m.steps);
     return failed ? -1 : 0;
 }
 

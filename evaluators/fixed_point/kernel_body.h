@@ -40,11 +40,8 @@ static void NAME(steps)(Machine *m, int32_t block, int32_t start, int32_t end, i
                 NAME(steps)(m, block, i + 1, i + 1 + s->window, loops + 1);
             }
             i += s->window;
-        } else if (s->moves) {
-            const Step moved = moved_step(m, s, loops);
-            NAME(step)(m, block, &moved);
         } else {
-            NAME(step)(m, block, s);
+            NAME(step)(m, block, moved_step(m, i, loops));
         }
     }
 }

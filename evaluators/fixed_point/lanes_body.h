@@ -43,13 +43,16 @@ static inline void NAME(store)(const int32_t *restrict v, int shift, int bits, i
 /* x / 2**n in every lane, n from 1 to 15; the quotient fits 16 bits again. */
 static inline Shorts NAME(down_some)(Shorts x, int n)
 {
-    if (KERNEL_ROUNDING == TOWARD_ZERO) return (x + ((x >> 15) & (int16_t)((1 << n) - 1))) >> n;
+    if (KERNEL_ROUNDING == TOWARD_ZERO) return shorts_toward_zero(x, n);
     if (KERNEL_ROUNDING == NEAREST) return (x >> n) + ((x >> (n - 1)) & 1);
     return x >> n;
 }
 
 /* The same, n from 0. */
 static inline Shorts NAME(down_shorts)(Shorts x, int n) { return n ? NAME(down_some)(x, n) : x; }
+
+/* x in so many bits less than 16. */
+static inline Shorts NAME(wrap_shorts)(Shorts x, int spare) { return spare == 8 ? low_bytes(x) : (x << spare) >> spare; }
 
 /* The low 16 bits of x * y / 2**n, n from 1 to 16. */
 static inline Shorts NAME(product_down)(Shorts x, Shorts y, int n)
@@ -66,7 +69,7 @@ static inline Shorts NAME(product_down)(Shorts x, Shorts y, int n)
 static inline Ints NAME(down_ints)(Ints x, int n)
 {
     if (n == 0) return x;
-    if (KERNEL_ROUNDING == TOWARD_ZERO) return (x + ((x >> 31) & (int32_t)((1u << n) - 1u))) >> n;
+    if (KERNEL_ROUNDING == TOWARD_ZERO) return ints_toward_zero(x, n);
     if (KERNEL_ROUNDING == NEAREST) return (x >> n) + ((x >> (n - 1)) & 1);
     return x >> n;
 }
@@ -97,12 +100,12 @@ static inline void NAME(load_scaled)(const Machine *m, const Operand *o, int32_t
 /* wrap(down(wrap(v, accumulator), shift), bits) of 16-bit lanes, which go to an element. */
 static inline void NAME(store_narrow)(Shorts *v, int shift, int acc_spare, int spare, int16_t *to)
 {
-    if (acc_spare) EACH_VECTOR(k) v[k] = (v[k] << acc_spare) >> acc_spare;
+    if (acc_spare) EACH_VECTOR(k) v[k] = NAME(wrap_shorts)(v[k], acc_spare);
     if (shift > 0)
         EACH_VECTOR(k) v[k] = NAME(down_shorts)(v[k], shift);
     else if (shift < 0)
         EACH_VECTOR(k) v[k] <<= -shift;
-    if (spare) EACH_VECTOR(k) v[k] = (v[k] << spare) >> spare;
+    if (spare) EACH_VECTOR(k) v[k] = NAME(wrap_shorts)(v[k], spare);
     EACH_VECTOR(k) store_shorts(to + k * VECTOR_LANES, v[k]);
 }
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import bisect
 import ctypes
 import itertools
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,12 +14,13 @@ import numpy.typing as npt
 
 from kilotune.codegen import ir
 from kilotune.codegen.arrays import Int32Array, IntArray
+from kilotune.codegen.distributed_loops import distributed
 from kilotune.codegen.first_fit import Block, first_fit
 from kilotune.codegen.fixed.arithmetic import Rounding
 from kilotune.codegen.fixed.table import Column, FixedBatch
 from kilotune.codegen.hazards import find_hazard
 from kilotune.codegen.live_ranges import live_ranges
-from kilotune.codegen.looped_steps import LoopedSteps
+from kilotune.codegen.looped_steps import LoopedSteps, RepeatedSteps, executions_of
 from kilotune.codegen.straight_line import elements_of
 from kilotune.evaluators.c_structures import structures
 from kilotune.evaluators.fixed_point.compiled_steps import CompiledSteps
@@ -72,20 +75,23 @@ class NativeProgram:
         self._kernel = kernel
         self._program = program
         self._features = features
-        self._contest = contest
         stored = program.variable(program.result.variable).role is not ir.Role.PARAMETER
         self._numbers = {v.name: i for i, v in enumerate(program.variables)}
         self._dynamic = {v.name for v in program.variables if v.role is not ir.Role.PARAMETER}
         scored = contest is None or contest.variable in self._dynamic
         self._runs = stored and scored and find_hazard(steps) is None
+        steps, contest = split_loops(steps, contest)
+        offsets, elements, shared = block_storage(steps, kernel.most_bits // 8)
+        self._contest = contest
         self._kept: list[np.ndarray] = []  # what the C structures point to
         self._data = FormattedData(parameters, features, kernel.value)
         self._operations = tuple(ir.operations(program.body))
         self._tabled = [(row, o) for row, o in enumerate(self._operations) if isinstance(o, ir.TableFunction)]
         self._c_steps = CompiledSteps(kernel, steps, self._numbers, self._dynamic, self._data)
-        offsets, elements, shared = block_storage(program, kernel.most_bits // 8)
         self._c_program = self._describe(offsets, elements)
-        parts = resumable_steps(program, steps, self._c_steps.part_of(None if contest is None else contest.step))
+        self._order, parts = resumable_steps(
+            program, steps, self._c_steps.part_of(None if contest is None else contest.step)
+        )
         work = np.cumsum([0, *self._c_steps.work_of_parts])
         if shared:  # what is left behind by another candidate is not what this one would have computed
             parts = np.zeros_like(parts)
@@ -204,7 +210,7 @@ class NativeProgram:
             meanings[:, :, :columns] = batch.rows
             for row, slot, variable in self._readers:
                 meanings[:, row, columns + slot] = inputs if variable < 0 else statics[:, variable]
-        return shared_starts(meanings, self._resumable)
+        return shared_starts(meanings[:, self._order], self._resumable)
 
     def _readers_of_data(self) -> list[tuple[int, int, int]]:
         """(operation, place among its operands, variable) of all that read a parameter, or the input, whose number is -1 here."""
@@ -341,11 +347,27 @@ def native_least_tail_sums(kernel: BatchKernel, margins: Int32Array, spreads: Se
     return sums.tolist()
 
 
-def block_storage(program: ir.Program, element_bytes: int = 2) -> tuple[IntArray, int, bool]:
+def split_loops(steps: LoopedSteps, contest: Contest | None) -> tuple[LoopedSteps, Contest | None]:
+    """`distributed` where there is room for all variables at once, and the contest by the numbers that steps have then."""
+    ends = itertools.accumulate(executions_of((part,)) for part in steps.body)
+    deciding = None
+    if contest is not None:
+        deciding = steps.body[bisect.bisect_right(list(ends), contest.step)]
+    if isinstance(deciding, RepeatedSteps) or block_storage(steps)[2]:
+        return steps, contest
+    split = distributed(steps, () if contest is None else (contest.variable,))
+    if contest is None:
+        return split, None
+    before = itertools.takewhile(lambda part: part is not deciding, split.body)
+    return split, replace(contest, step=executions_of(tuple(before)))
+
+
+def block_storage(steps: LoopedSteps, element_bytes: int = 2) -> tuple[IntArray, int, bool]:
     """Where the temporaries of a block of samples lie: the place of the first element by variable (-1 for those that are none), the
     elements of all, and whether temporaries share places. They do, where they are not live together, if they would take more than
     MOST_STORAGE_BYTES otherwise."""
-    sizes = {v.name: v.size for v in program.variables if v.role is ir.Role.TEMPORARY}
+    program = steps.program
+    sizes = {v.name: steps.size(v.name) for v in program.variables if v.role is ir.Role.TEMPORARY}
     starts = dict(zip(sizes, itertools.accumulate(sizes.values(), initial=0), strict=False))
     total = sum(sizes.values())
     shared = total * LANES * element_bytes > MOST_STORAGE_BYTES

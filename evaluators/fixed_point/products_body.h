@@ -1,32 +1,55 @@
 /* Dot products: general, scaled, and over packed weights; kernel_body.h includes it once for each rounding. */
 
-/* Dot products of two dynamic operands, linear sums without shifts before the end: a few vectors of samples at a time, whose sums stay in
+/* The sums of products of pairs of elements, over an even number of them, of a Shorts of samples from `first` on; `is_square`: of each
+ * element with itself. */
+static inline __attribute__((always_inline)) void NAME(sum_pairs)(const int16_t *const *x, const int16_t *const *y, int32_t count, int first,
+                                                                  int is_square, Ints *low, Ints *high)
+{
+    *low = *high = all_ints(0);
+    for (int32_t q = 0; q < count; q += 2) {
+        const Shorts x0 = load_shorts(x[q] + first), x1 = load_shorts(x[q + 1] + first);
+        const Ints lower = interleave_low(x0, x1), upper = interleave_high(x0, x1);
+        if (is_square) {
+            *low = multiply_add(*low, lower, lower);
+            *high = multiply_add(*high, upper, upper);
+            continue;
+        }
+        const Shorts y0 = load_shorts(y[q] + first), y1 = load_shorts(y[q + 1] + first);
+        *low = multiply_add(*low, lower, interleave_low(y0, y1));
+        *high = multiply_add(*high, upper, interleave_high(y0, y1));
+    }
+}
+
+/* Where the samples of some elements are, `step` numbers apart, and behind them of one that is zero. */
+static void NAME(list_lanes)(const Machine *m, const Operand *o, int64_t first, int32_t step, int32_t count, const int16_t **to)
+{
+    const int32_t *numbers = o->elements + first;
+    const int16_t *base = lanes_of(m, o->variable, o->moved);
+    for (int32_t q = 0; q < count; q++, numbers += step) to[q] = *numbers < 0 ? m->zeros : base + (int64_t)*numbers * LANES;
+    to[count] = m->zeros;
+}
+
+/* Dot products of two dynamic operands, linear sums without shifts before the end: a Shorts of samples at a time, whose sums stay in
  * registers, and two terms at a time. */
 static void NAME(dot_values)(const Machine *m, const Step *s, const int32_t *row)
 {
     const int16_t **x = (const int16_t **)m->terms, **y = x + s->q + 1;
-    x[s->q] = y[s->q] = m->zeros; /* the second half of the last pair when q is odd */
-    for (int32_t p = 0; p < s->p; p++)
+    for (int32_t p = 0; p < s->p; p++) {
+        NAME(list_lanes)(m, &s->a, (int64_t)p * s->q, 1, s->q, x);
         for (int32_t r = 0; r < s->r; r++) {
-            for (int32_t q = 0; q < s->q; q++) {
-                const int64_t a = element_at(&s->a, p * s->q + q), b = element_at(&s->b, q * s->r + r);
-                x[q] = a < 0 ? m->zeros : lanes_of(m, s->a.variable, a);
-                y[q] = b < 0 ? m->zeros : lanes_of(m, s->b.variable, b);
-            }
+            NAME(list_lanes)(m, &s->b, r, s->r, s->q, y);
+            const int is_square = !memcmp(x, y, (size_t)s->q * sizeof *x);
             int16_t *to = result_lanes(m, s, p * s->r + r);
-            for (int v = 0; v < LANES; v += VECTOR_LANES) {
-                Ints low = all_ints(0), high = all_ints(0);
-                for (int32_t q = 0; q < s->q; q += 2) {
-                    const Shorts x0 = load_shorts(x[q] + v), x1 = load_shorts(x[q + 1] + v);
-                    const Shorts y0 = load_shorts(y[q] + v), y1 = load_shorts(y[q + 1] + v);
-                    low = multiply_add(low, interleave_low(x0, x1), interleave_low(y0, y1));
-                    high = multiply_add(high, interleave_high(x0, x1), interleave_high(y0, y1));
-                }
+            for (int first = 0; first < LANES; first += VECTOR_LANES) {
+                Ints low, high;
+                if (is_square) NAME(sum_pairs)(x, x, s->q, first, 1, &low, &high);
+                else NAME(sum_pairs)(x, y, s->q, first, 0, &low, &high);
                 low = NAME(finish_ints)(low, row[SHIFT_OUT], 32 - row[ACC_BITS], 32 - row[BITS]);
                 high = NAME(finish_ints)(high, row[SHIFT_OUT], 32 - row[ACC_BITS], 32 - row[BITS]);
-                store_shorts(to + v, narrow(low, high));
+                store_shorts(to + first, narrow(low, high));
             }
         }
+    }
 }
 
 /* Dot products whose operands fit 16 bits when they are scaled: of two dynamic operands, with shifts or tree sums. */
@@ -129,11 +152,8 @@ static void NAME(dot_packed)(const Machine *m, const Step *s, const int32_t *row
     const int32_t pairs = (s->q + 1) / 2, tiles = (outputs + TILE - 1) / TILE;
     const int16_t **rows = (const int16_t **)m->terms;
     for (int32_t g = 0; g < groups; g++) {
-        for (int32_t q = 0; q < s->q; q++) {
-            const int64_t element = element_at(x, weights_right ? g * s->q + q : q * s->r + g);
-            rows[q] = element < 0 ? m->zeros : lanes_of(m, x->variable, element);
-        }
-        rows[s->q] = m->zeros; /* the second half of the last pair when q is odd */
+        if (weights_right) NAME(list_lanes)(m, x, (int64_t)g * s->q, 1, s->q, rows);
+        else NAME(list_lanes)(m, x, g, s->r, s->q, rows); /* one more: the second half of the last pair when q is odd */
         for (int32_t tile = 0; tile < tiles; tile++) {
             const int32_t first = tile * TILE, count = outputs - first < TILE ? outputs - first : TILE;
             int16_t *to[TILE];

@@ -18,9 +18,9 @@ from kilotune.codegen.looped_steps import Body, LoopedSteps, RepeatedSteps
 _MIXERS = np.random.default_rng(0).integers(1 << 62, size=64, dtype=np.int64) | 1
 
 
-def resumable_steps(program: ir.Program, steps: LoopedSteps, last: int) -> IntArray:
-    """For every operation, and for none at all behind them, the part of `steps.body` to start at when only what comes from that
-    operation on has changed: [operations + 1]. It is not after part `last`.
+def resumable_steps(program: ir.Program, steps: LoopedSteps, last: int) -> tuple[IntArray, IntArray]:
+    """The operations in the order in which they are executed first; and for every place in it, and for behind them all, the part of
+    `steps.body` to start at when only what comes from there on has changed: [operations + 1]. It is not after part `last`.
 
     A part, a step or a loop, may be started at when no variable is written both before it and from it on: what it and later ones read of
     earlier ones is then still there, although another candidate has run to its end.
@@ -29,7 +29,7 @@ def resumable_steps(program: ir.Program, steps: LoopedSteps, last: int) -> IntAr
     parts = len(steps.body)
     first_writer: dict[str, int] = {}
     last_writer: dict[str, int] = {}
-    first_part = np.full(len(operations) + 1, parts, dtype=np.int64)
+    first_part = np.full(len(operations), parts, dtype=np.int64)
     for number, part in enumerate(steps.body):
         for row in _rows((part,)):
             written = operations[row].out.variable
@@ -41,8 +41,9 @@ def resumable_steps(program: ir.Program, steps: LoopedSteps, last: int) -> IntAr
         open_writers[first + 1] += 1
         open_writers[last_writer[name] + 1] -= 1
     safe = np.flatnonzero(np.cumsum(open_writers) == 0)
-    wanted = np.minimum(np.minimum.accumulate(first_part[::-1])[::-1], last)
-    return np.asarray(safe[np.searchsorted(safe, wanted, side="right") - 1])
+    order = np.argsort(first_part, kind="stable")
+    wanted = np.minimum([*first_part[order], parts], last)
+    return order, np.asarray(safe[np.searchsorted(safe, wanted, side="right") - 1])
 
 
 def _rows(body: Body) -> Iterator[int]:
@@ -56,8 +57,8 @@ def _rows(body: Body) -> Iterator[int]:
 def shared_starts(meanings: IntArray, resumable: IntArray) -> tuple[Int32Array, Int32Array]:
     """The order in which candidates run, and where each starts.
 
-    `meanings` [candidates, operations, ...]: all that an operation's result hangs on, besides what it reads. `starts`, in that
-    order: the part from which a candidate has to run after the one before it; 0 for the first.
+    `meanings` [candidates, operations, ...]: all that an operation's result hangs on, besides what it reads, operations in the order of
+    `resumable`. `starts`, in the order of the candidates: the part from which one has to run after the one before it; 0 for the first.
     """
     count = len(meanings)
     if not resumable.any() or count < 2:

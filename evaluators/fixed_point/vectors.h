@@ -45,6 +45,9 @@ static inline Ints interleave_high(Shorts x, Shorts y) { return (Ints)X86(unpack
 /* Values that fit 16 bits. */
 static inline Shorts narrow(Ints low, Ints high) { return (Shorts)X86(packs_epi32)((Bits)low, (Bits)high); }
 
+/* The low 8 bits, with their sign: products of signed bytes with 1 and 0 in turn. */
+static inline Shorts low_bytes(Shorts x) { return (Shorts)X86(maddubs_epi16)(X86(set1_epi16)(1), (Bits)x); }
+
 /* The high half of x * y. */
 static inline Shorts multiply_high(Shorts x, Shorts y) { return (Shorts)X86(mulhi_epi16)((Bits)x, (Bits)y); }
 
@@ -82,6 +85,7 @@ static inline Shorts narrow(Ints low, Ints high)
 {
     return __builtin_shuffle((Shorts)low, (Shorts)high, (Shorts){0, 2, 4, 6, 8, 10, 12, 14});
 }
+static inline Shorts low_bytes(Shorts x) { return (x << 8) >> 8; }
 static inline Ints multiply_add(Ints sum, Ints pairs, Ints w)
 {
     return sum + ((pairs << 16) >> 16) * ((w << 16) >> 16) + (pairs >> 16) * (w >> 16);
@@ -111,6 +115,26 @@ static inline Shorts shift_pair(Shorts high, Shorts low, int n)
     const Shorts upper = high << (16 - n);
     return n == 16 ? high : upper | (Shorts)((UnsignedShorts)low >> n);
 }
+
+#if defined(__AVX2__) && !defined(__AVX512BW__)
+/* x / 2**n, n from 1 to 15, toward zero. Shifts are what such processors have fewest units for: instructions that take the sign away
+ * and give it back do without one of two. The size of the least number is right as an unsigned one. */
+static inline Shorts shorts_toward_zero(Shorts x, int n)
+{
+    const UnsignedShorts size = (UnsignedShorts)_mm256_abs_epi16((Bits)x);
+    return (Shorts)_mm256_sign_epi16((Bits)(size >> n), (Bits)x);
+}
+
+/* The same of 32 bits, n from 1 to 31. */
+static inline Ints ints_toward_zero(Ints x, int n)
+{
+    const Bits size = _mm256_srl_epi32(_mm256_abs_epi32((Bits)x), _mm_cvtsi32_si128(n));
+    return (Ints)_mm256_sign_epi32(size, (Bits)x);
+}
+#else
+static inline Shorts shorts_toward_zero(Shorts x, int n) { return (x + ((x >> 15) & (int16_t)((1 << n) - 1))) >> n; }
+static inline Ints ints_toward_zero(Ints x, int n) { return (x + ((x >> 31) & (int32_t)((1u << n) - 1u))) >> n; }
+#endif
 
 #if defined(__AVX512BW__) && defined(__AVX512VNNI__)
 #define VECTOR_UNIT "AVX-512 VNNI"

@@ -12,7 +12,8 @@ from kilotune.codegen import ir
 from kilotune.codegen.arrays import IntArray
 from kilotune.codegen.emit.products import accumulation, product
 from kilotune.codegen.emit.requantising import SCALED, SCALED_EVEN, SHORTENED
-from kilotune.codegen.emit.shifts import division, shared_division
+from kilotune.codegen.emit.shared_divisions import shared_division
+from kilotune.codegen.emit.shifts import division
 from kilotune.codegen.emit.tables import fraction
 from kilotune.codegen.fixed.arithmetic import Rounding, scale_down, wrap
 from kilotune.evaluators.architectures.avr.machine import load_shim
@@ -68,15 +69,15 @@ def test_divisions(bits: int, rounding: Rounding, level: str) -> None:
 
 
 @pytest.mark.parametrize("level", ["-O0", "-Os", "-O3"])
-def test_one_function_for_all_divisions(level: str) -> None:
+@pytest.mark.parametrize("rounding", list(Rounding))
+def test_one_function_for_all_divisions(level: str, rounding: Rounding) -> None:
     """At -O0, too, where the compiler's own instructions stand around it."""
-    inputs = samples(32)
-    shifts = range(1, 32)
-    calls = [f"kt_down32((int32_t)x[0], {shift})" for shift in shifts]
-    found = run([shared_division()], calls, inputs[:, None], level)
-    for column, shift in enumerate(shifts):
-        expected = scale_down(inputs, shift, Rounding.TOWARD_ZERO)
-        np.testing.assert_array_equal(found[:, column], expected, err_msg=f"2**{shift}")
+    inputs, kinds = samples(32), [(bits, shift) for bits in (16, 32) for shift in range(1, bits)]
+    calls = [f"kt_down{bits}((int{bits}_t)x[0], {shift})" for bits, shift in kinds]
+    found = run([shared_division(bits, rounding) for bits in (16, 32)], calls, inputs[:, None], level)
+    for column, (bits, shift) in enumerate(kinds):
+        expected = scale_down(wrap(inputs, bits), shift, rounding)
+        np.testing.assert_array_equal(found[:, column], expected, err_msg=f"{bits} bits / 2**{shift}")
 
 
 @pytest.mark.parametrize("level", ["-Os", "-O3"])

@@ -23,9 +23,9 @@ def product(bits: int) -> str:
     return f"/* a * b */\nKT_INLINE int32_t kt_product16_{bits}(int16_t a, int{bits}_t b)\n{{\n    return a * b;\n}}"
 
 
-def division(shift: int, kept: int) -> str:
-    name = f"kt_down32_{shift}_{kept}"
-    return f"/* v / 2**{shift} */\nKT_INLINE int{kept}_t {name}(int32_t v)\n{{\n    return v >> {shift};\n}}"
+def division(bits: int, shift: int, kept: int) -> str:
+    name = f"kt_down{bits}_{shift}_{kept}"
+    return f"/* v / 2**{shift} */\nKT_INLINE int{kept}_t {name}(int{bits}_t v)\n{{\n    return v >> {shift};\n}}"
 
 
 def test_what_stands_in_one_place_alone_stays_there() -> None:
@@ -43,20 +43,30 @@ def test_products_of_both_widths_are_one_function() -> None:
     assert lines == ["y = kt_product16_16(a, b) + kt_product16_16(a, c);"]
 
 
-@pytest.mark.parametrize("count", [FEWEST_DIVISIONS - 1, FEWEST_DIVISIONS])
-def test_divisions_toward_zero_share_one_from_some_number_on(count: int) -> None:
-    definitions = [division(5 + number, 16) for number in range(count)]
-    body = [f"y = kt_down32_{5 + number}_16(v);" for number in range(count)]
-    assert share(definitions, body, Rounding.FLOOR) == (definitions, body)
-    found, lines = share(definitions, body, Rounding.TOWARD_ZERO)
+@pytest.mark.parametrize("rounding", list(Rounding))
+@pytest.mark.parametrize(("bits", "fewest"), [(16, 4), (32, FEWEST_DIVISIONS)])
+@pytest.mark.parametrize("enough", [False, True])
+def test_divisions_share_one_from_some_number_on(bits: int, fewest: int, enough: bool, rounding: Rounding) -> None:
+    shifts = range(4, 4 + fewest) if enough else range(4, 3 + FEWEST_DIVISIONS - (bits == 16))
+    definitions = [division(bits, shift, 16) for shift in shifts]
+    body = [f"y = kt_down{bits}_{shift}_16(v);" for shift in shifts]
+    found, lines = share(definitions, body, rounding)
     assert lines == body
-    if count < FEWEST_DIVISIONS:
+    if not enough:
         assert found == definitions
     else:
-        assert found[0].startswith("/* v / 2**n, rounded toward zero")
+        assert found[0].startswith("/* v / 2**n, rounded to")
+        assert f"int{bits}_t kt_down{bits}(int{bits}_t v, uint8_t n)" in found[0]
         assert [re.search(r"return .*;", text)[0] for text in found[1:]] == [  # type: ignore[index]
-            f"return (int16_t)kt_down32(v, {5 + number});" for number in range(count)
+            f"return (int16_t)kt_down{bits}(v, {shift});" for shift in shifts
         ]
+
+
+def test_what_takes_no_more_than_a_call_is_written_out() -> None:
+    short = [division(16, 1, 16), division(16, 8, 8)]
+    body = ["y = kt_down16_1_16(v) + kt_down16_8_8(v);"] * 9
+    assert share(short, body, Rounding.FLOOR) == (short, body)
+    assert len(share(short, body, Rounding.NEAREST)[0]) == len(short) + 1
 
 
 @needs_avr

@@ -214,11 +214,11 @@ def test_temporaries_that_share_places_compute_what_they_do_apart(model: RandomM
     apart = NativeProgram(kernel, model.program, steps, model.parameters, model.features)
     with mock.patch.object(native, "MOST_STORAGE_BYTES", 0):
         together = NativeProgram(kernel, model.program, steps, model.parameters, model.features)
-        taken = native.block_storage(model.program)
+        taken = native.block_storage(steps)
     if apart.supports(batch):
         np.testing.assert_array_equal(together.run(batch), apart.run(batch))
     assert taken[2]
-    assert taken[1] <= native.block_storage(model.program)[1]
+    assert taken[1] <= native.block_storage(steps)[1]
 
 
 def test_a_program_of_many_layers_holds_two_of_them() -> None:
@@ -226,9 +226,9 @@ def test_a_program_of_many_layers_holds_two_of_them() -> None:
     made = [variable(name, (100,), ir.Role.INPUT if name == "X" else ir.Role.TEMPORARY) for name in names]
     body = tuple(ir.Relu(ir.whole(b), HERE, ir.whole(a)) for a, b in pairwise(made))
     program = ir.Program("layers", tuple(made), body, ir.whole(made[-1]), ir.ResultKind.REAL)
-    assert native.block_storage(program)[1:] == (2000, False)
+    assert native.block_storage(loop_steps(program))[1:] == (2000, False)
     with mock.patch.object(native, "MOST_STORAGE_BYTES", 0):
-        assert native.block_storage(program)[1:] == (200, True)
+        assert native.block_storage(loop_steps(program))[1:] == (200, True)
 
 
 LOOPED_WEIGHTS = """
