@@ -22,14 +22,14 @@ from kilotune.search.space import Assignment
 from kilotune.spaces.cm.annealing import AnnealedPlacement, Annealer
 from kilotune.spaces.cm.arrangement import arranged
 from kilotune.spaces.cm.baselines import snake_placement
-from kilotune.spaces.cm.buffers import ALL_OF_IT
+from kilotune.spaces.cm.buffers import ALL_OF_IT, AS_HELD, HELD_IMAGES
 from kilotune.spaces.cm.candidates import OBJECTIVES, CmCandidates
 from kilotune.spaces.cm.designs import Design, carried_over, routes_of
 from kilotune.spaces.cm.evening import evened
 from kilotune.spaces.cm.lowered import cores_needed
 from kilotune.spaces.cm.pacing import Replicas, grained_replicas, paced_replicas, paces, thinned_replicas
 from kilotune.spaces.cm.replication import ONCE, Replication
-from kilotune.spaces.cm.room import FOLLOWED_IMAGES, crowded, roomier, spread_out, too_large
+from kilotune.spaces.cm.room import crowded, roomier, spread_out, too_large
 from kilotune.spaces.cm.sharing import Cores, balanced
 from kilotune.spaces.cm.worked_out import WorkedOut
 
@@ -56,7 +56,7 @@ EQUALLY_GOOD = 8
 SPREADING_ROUNDS = 3
 """The first brings most; what is left after three are single layers."""
 
-BUFFERS = (ALL_OF_IT, 128, 32)
+BUFFERS = (AS_HELD, ALL_OF_IT, 128, 32)
 """Options of the buffer decisions that are measured for every design. Less room slows most designs down."""
 
 
@@ -319,7 +319,7 @@ class _Joint:
         found = design
         for _ in range(SPREADING_ROUNDS):
             crowds = self._worked_out.crowds(found, partial(crowded, self.space, found))
-            self._annealed += FOLLOWED_IMAGES * sum(stream.packets for stream in found.lowered.streams)
+            self._annealed += HELD_IMAGES * sum(stream.packets for stream in found.lowered.streams)
             wider = spread_out(self.space, found, crowds, self.rng) if crowds else None
             if wider is None:
                 break
