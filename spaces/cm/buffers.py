@@ -64,7 +64,9 @@ def buffer_capacities(
     found = []
     for number, (stream, packets) in enumerate(zip(lowered.streams, occupied, strict=True)):
         room = 0 if stream.reader == GMEM else rooms[stages[stream.reader].layer]
-        found.append(int(filled[str(room)][number]) if room in filled else packets - -int(room) * stream.packets // pace)
+        found.append(
+            int(filled[str(room)][number]) if room in filled else packets - -int(room) * stream.packets // pace
+        )
     return tuple(found)
 
 

@@ -314,7 +314,8 @@ class CmCandidates:
         return answers
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_lowered": {}, "_held": None, "work_memory": NoMemory()}  # workers lower again what they need
+        # workers lower again what they need
+        return {**self.__dict__, "_lowered": {}, "_held": None, "work_memory": NoMemory()}
 
     def _check_sram(self, once: LoweredPipeline) -> None:
         """ValueError when a stage's least buffers exceed a core's SRAM, and cutting its layer up does not help."""

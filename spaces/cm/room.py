@@ -33,7 +33,9 @@ def too_large(space: CmCandidates, design: Design) -> dict[str, float]:
 def crowded(space: CmCandidates, design: Design) -> dict[str, float]:
     """Layers whose buffers would hold more than a core's SRAM if they were unbounded, of a stream of images at the promised pace over
     contended links; with how many times as much."""
-    return _exceeding(space, design, space.held(design.lowered, design.placement.cores, tuple(routes_of(space, design))))
+    return _exceeding(
+        space, design, space.held(design.lowered, design.placement.cores, tuple(routes_of(space, design)))
+    )
 
 
 def _exceeding(space: CmCandidates, design: Design, capacities: tuple[int, ...]) -> dict[str, float]:
