@@ -26,7 +26,7 @@ from kilotune.spaces.cm.buffers import ALL_OF_IT, AS_HELD, HELD_IMAGES
 from kilotune.spaces.cm.candidates import OBJECTIVES, CmCandidates
 from kilotune.spaces.cm.designs import Design, carried_over, routes_of
 from kilotune.spaces.cm.evening import evened
-from kilotune.spaces.cm.lowered import cores_needed
+from kilotune.spaces.cm.lowered import LoweredPipeline, cores_needed
 from kilotune.spaces.cm.pacing import Replicas, grained_replicas, paced_replicas, paces, thinned_replicas
 from kilotune.spaces.cm.replication import ONCE, Replication
 from kilotune.spaces.cm.room import crowded, roomier, spread_out, too_large
@@ -106,8 +106,8 @@ def _by_measurement(search: _Joint) -> Iterator[Assignment | None]:
 
 def _by_levels(search: _Joint) -> Generator[Assignment | None, None, Design | None]:
     """The best design of all speeds that the cores can be brought to: a short annealing of each, then a long one of the most promising,
-    of the first few by themselves so that something good is known early. Until something fits, and where a design promises the bound, all
-    is done for a design at once."""
+    of the first few by themselves so that something good is known early. All is done for a design at once until something fits, where it
+    promises the bound, and where that takes no longer than its annealing."""
     best: Design | None = None
     annealed: list[Design] = []
     for number, replicas in enumerate(search.levels()):
@@ -115,11 +115,13 @@ def _by_levels(search: _Joint) -> Generator[Assignment | None, None, Design | No
         if best is not None and search.floor(design) >= best.ticks:
             continue
         design = search.improve(design, FIRST_MOVES)
-        if best is None or not search.fits(best) or design.ticks <= search.space.least_ticks:
-            best = yield from _finished(search, design, best)
-        else:
+        waits = best is not None and search.fits(best) and design.ticks > search.space.least_ticks
+        if waits:
             annealed.append(design)
+        if waits and not search.is_quickly_measured(design):
             yield None
+        else:
+            best = yield from _finished(search, design, best)
         if number == EARLY_LEVELS:
             best = yield from _long_annealed(search, annealed, 1, best)
     return (yield from _long_annealed(search, annealed, LONG_LEVELS, best))
@@ -257,8 +259,16 @@ class _Joint:
         self._runs += 1
         run = self._runs
         placement = self._worked_out.placement(design, run, moves, lambda: self._annealed_placement(design, run, moves))
-        self._annealed += moves * (MOVED_STAGES * 2 * len(lowered.streams) / len(lowered.pipeline.stages) + 1)
+        self._annealed += _annealing_work(lowered, moves)
         return Design(design.replicas, lowered, placement)
+
+    def is_quickly_measured(self, design: Design) -> bool:
+        """Whether its measurement takes no more work than a short annealing."""
+        return self._measuring_work(design) <= _annealing_work(design.lowered, FIRST_MOVES)
+
+    def _measuring_work(self, design: Design) -> int:
+        """By packets: with all buffers that are shown."""
+        return SHOWN_BUFFERS * SIMULATED_IMAGES * sum(stream.packets for stream in design.lowered.streams)
 
     def _annealed_placement(self, design: Design, run: int, moves: int) -> AnnealedPlacement:
         lowered = design.lowered
@@ -356,8 +366,7 @@ class _Joint:
         as much work has gone into annealing since then as its measurement will take, by counts of both: measuring every improvement would
         leave large networks no time for others."""
         at_once = at_once or (self._shown is not None and design.ticks < MUCH_FEWER * self._shown.ticks)
-        sent = SHOWN_BUFFERS * SIMULATED_IMAGES * sum(stream.packets for stream in design.lowered.streams)
-        if design is self._shown or (self._annealed < sent and not at_once):
+        if design is self._shown or (self._annealed < self._measuring_work(design) and not at_once):
             yield None
             return
         self._annealed, self._shown = 0.0, design
@@ -376,3 +385,8 @@ class _Joint:
         """As the space's decisions say it: with room for all that is held up, then with less."""
         for buffer in BUFFERS:
             yield self.space.candidate(design.replicas, design.placement.cores, design.placement.shapes, buffer)
+
+
+def _annealing_work(lowered: LoweredPipeline, moves: int) -> float:
+    """By streams that are moved, which take about as long as packets in a simulation."""
+    return moves * (MOVED_STAGES * 2 * len(lowered.streams) / len(lowered.pipeline.stages) + 1)
