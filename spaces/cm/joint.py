@@ -37,6 +37,7 @@ FIRST_MOVES, LONG_MOVES = 150_000, 1_000_000
 HOTTEST_LINKS = 4
 LEVELS = 12
 EARLY_LEVELS, LONG_LEVELS = 5, 3
+FEW = 10
 STEP = 0.03
 THICKNESSES = (0.5, 0.75)
 GRAINS = (0.5, 0.25, 1.0)
@@ -107,7 +108,7 @@ def _by_measurement(search: _Joint) -> Iterator[Assignment | None]:
 def _by_levels(search: _Joint) -> Generator[Assignment | None, None, Design | None]:
     """The best design of all speeds that the cores can be brought to: a short annealing of each, then a long one of the most promising,
     of the first few by themselves so that something good is known early. All is done for a design at once until something fits, where it
-    promises the bound, and where that takes no longer than its annealing."""
+    promises the bound, and where that takes no longer than a few annealings."""
     best: Design | None = None
     annealed: list[Design] = []
     for number, replicas in enumerate(search.levels()):
@@ -263,8 +264,8 @@ class _Joint:
         return Design(design.replicas, lowered, placement)
 
     def is_quickly_measured(self, design: Design) -> bool:
-        """Whether its measurement takes no more work than a short annealing."""
-        return self._measuring_work(design) <= _annealing_work(design.lowered, FIRST_MOVES)
+        """Whether its measurement takes no more work than a few short annealings, about as many as there are speeds of the cores."""
+        return self._measuring_work(design) <= FEW * _annealing_work(design.lowered, FIRST_MOVES)
 
     def _measuring_work(self, design: Design) -> int:
         """By packets: with all buffers that are shown."""
