@@ -128,7 +128,9 @@ def test_a_search_goes_on_with_designs_that_have_been_given_room(monkeypatch: py
     assert best is not slow
     _, without = annealed(space, 3)
     assert sum(crowded(space, best).values()) < 0.7 * sum(crowded(space, without).values())
-    assert [candidate for candidate in shown if candidate is not None] == list(itertools.islice(search.candidates(best), 2))
+    assert [candidate for candidate in shown if candidate is not None] == list(
+        itertools.islice(search.candidates(best), 2)
+    )
 
 
 def test_the_most_crowded_layers_come_first_where_cores_are_few() -> None:
