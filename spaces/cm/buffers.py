@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,8 +21,19 @@ SUM_TICKS = 8
 ALL_OF_IT = "all"
 """The option that fills the memory of each of a layer's cores, all of its input buffers with the same ticks."""
 
-BUFFER_OPTIONS: tuple[Option, ...] = (128, 64, 32, 256, 0, 512, 1024, 2048, ALL_OF_IT)
+AS_HELD = "held"
+"""The option that gives each of a layer's buffers what its stream holds over contended links when no buffer is bounded; where a core has
+not so much memory, as large a part of that as it has; where it has more, that is shared out as with `ALL_OF_IT`. As long as no stream
+holds more than it did then, nothing is held up: ticks are those of unbounded buffers."""
+
+HELD_IMAGES = 16
+"""Images that are simulated to see what streams hold: more than are under way in a deep network."""
+
+BUFFER_OPTIONS: tuple[Option, ...] = (128, 64, 32, 256, 0, 512, 1024, 2048, ALL_OF_IT, AS_HELD)
 """By how many ticks a layer's reader may fall behind before its input buffers hold up the writers."""
+
+PARTS = 1024
+"""Steps in which what a stream holds is cut down to what its reader's core has room for."""
 
 MOST_ROOM = 4
 """In paces: what nothing is gained by more of."""
@@ -36,39 +48,70 @@ def buffer_capacities(
     routes: Sequence[Sequence[int]],
     hardware: Hardware,
     rooms: Mapping[str, Option],
+    held: Sequence[int] = (),
 ) -> tuple[int, ...]:
     """Packets by stream: what it occupies when nothing is in its way, and what comes in during the ticks `rooms` of its reader's
-    layer; 0, unbounded, towards GMEM. cores: by stage. routes: link numbers by stream."""
+    layer; 0, unbounded, towards GMEM. cores: by stage. routes: link numbers by stream. held: what streams hold over contended links, by
+    stream; asked for where a layer's buffers are AS_HELD."""
     occupied, pace = _occupied(lowered, cores, routes, hardware)
     stages = lowered.pipeline.stages
-    most = np.zeros(len(stages), dtype=np.int64)
+    shares = _CoreShares.of(lowered.streams, cores, pace, hardware)
+    least, filled = np.array(occupied, dtype=np.int64), {}
     if ALL_OF_IT in rooms.values():
-        most = _largest_rooms(lowered.streams, cores, occupied, pace, hardware)
-    ticks = [int(most[n] if rooms[s.layer] == ALL_OF_IT else rooms[s.layer]) for n, s in enumerate(stages)]
-    return tuple(
-        0 if s.reader == GMEM else packets - -ticks[s.reader] * s.packets // pace
-        for s, packets in zip(lowered.streams, occupied, strict=True)
-    )
+        filled[ALL_OF_IT] = shares.filled(least)
+    if AS_HELD in rooms.values():
+        filled[AS_HELD] = shares.filled(shares.grown(least, np.array(held, dtype=np.int64)))
+    found = []
+    for number, (stream, packets) in enumerate(zip(lowered.streams, occupied, strict=True)):
+        room = 0 if stream.reader == GMEM else rooms[stages[stream.reader].layer]
+        found.append(
+            int(filled[str(room)][number]) if room in filled else packets - -int(room) * stream.packets // pace
+        )
+    return tuple(found)
 
 
-def _largest_rooms(
-    streams: Sequence[Stream], cores: Sequence[int], occupied: Sequence[int], pace: int, hardware: Hardware
-) -> NDArray[np.int64]:
-    """By stage, the most ticks with which the buffers of all stages of its core fit into it, all cores halving at once; 0 where none do."""
-    inner = [number for number, stream in enumerate(streams) if stream.reader != GMEM]
-    core = np.array(cores, dtype=np.int64)
-    reader = core[[streams[n].reader for n in inner]]
-    packets, bits = (np.array([getattr(streams[n], of) for n in inner]) for of in ("packets", "cell_bits"))
-    least = np.array([occupied[n] for n in inner])
-    paces = MOST_ROOM if hardware.stages_per_core == 1 else MOST_SHARED_ROOM
-    low, high = np.zeros(hardware.cores, dtype=np.int64), np.full(hardware.cores, paces * pace)
-    while (low < high).any():
-        middle = (low + high + 1) // 2
-        capacities = least - -middle[reader] * packets // pace
-        used = np.bincount(reader, -(-capacities * bits // 8), minlength=hardware.cores)
-        fits = used <= hardware.sram_bytes
-        low, high = np.where(fits, middle, low), np.where(fits, high, middle - 1)
-    return low[core]
+@dataclass(frozen=True)
+class _CoreShares:
+    """How the memories of all cores are shared out among the buffers that lie there. By stream: packets of an image, bits of a cell,
+    and the core of its reader, `cores` where that is GMEM."""
+
+    packets: NDArray[np.int64]
+    cell_bits: NDArray[np.int64]
+    reader: NDArray[np.int64]
+    cores: int
+    sram_bytes: int
+    pace: int
+    most_ticks: int
+
+    @classmethod
+    def of(cls, streams: Sequence[Stream], cores: Sequence[int], pace: int, hardware: Hardware) -> _CoreShares:
+        """Of a placement, cores by stage, at a pace of so many ticks an image."""
+        of_reader = np.array([*cores, hardware.cores], dtype=np.int64)  # GMEM, -1, is the last one
+        packets, bits, readers = np.array([(s.packets, s.cell_bits, s.reader) for s in streams], dtype=np.int64).T
+        paces = MOST_ROOM if hardware.stages_per_core == 1 else MOST_SHARED_ROOM
+        return cls(packets, bits, of_reader[readers], hardware.cores, hardware.sram_bytes, pace, paces * pace)
+
+    def filled(self, least: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Capacities: `least`, and what comes in during the most ticks, the same for all buffers of a core, with which they fit into
+        it; `least` where none do."""
+        ticks = self._most(self.most_ticks, lambda ticks: least - -ticks * self.packets // self.pace)
+        return np.where(self.reader < self.cores, least - -ticks * self.packets // self.pace, 0)
+
+    def grown(self, least: NDArray[np.int64], wanted: NDArray[np.int64]) -> NDArray[np.int64]:
+        """`wanted` where a core has room for that, elsewhere the largest part of the way there from `least`, the same for all of a core."""
+        more = np.maximum(wanted - least, 0)
+        parts = self._most(PARTS, lambda part: least + part * more // PARTS)
+        return np.asarray(least + parts * more // PARTS)
+
+    def _most(self, most: int, capacities: Callable[[NDArray[np.int64]], NDArray[np.int64]]) -> NDArray[np.int64]:
+        """By stream, the largest number up to `most`, the same for all of a core, with which its capacities fit into it; else 0."""
+        low, high = np.zeros(self.cores + 1, dtype=np.int64), np.full(self.cores + 1, most)
+        while (low < high).any():  # all cores halve at once
+            middle = (low + high + 1) // 2
+            used = -(-capacities(middle[self.reader]) * self.cell_bits // 8)
+            fits = np.bincount(self.reader, used, minlength=self.cores + 1) <= self.sram_bytes
+            low, high = np.where(fits, middle, low), np.where(fits, high, middle - 1)
+        return low[self.reader]
 
 
 def _occupied(

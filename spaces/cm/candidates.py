@@ -16,6 +16,7 @@ from kilotune.codegen.cm.pipeline import GMEM
 from kilotune.codegen.cm.routing import RouteTables, route_tables
 from kilotune.evaluators.cm.bound import core_ticks, link_loads, link_ticks
 from kilotune.evaluators.cm.energy import energy_nj, image_counts
+from kilotune.evaluators.cm.occupancy import held_packets
 from kilotune.evaluators.cm.stream import Setting, StreamTiming, steady_ticks
 from kilotune.evaluators.cm.timing import simulate
 from kilotune.search.fingerprint import fingerprint
@@ -27,7 +28,7 @@ from kilotune.search.space import (
     Option,
 )
 from kilotune.search.work_memory import NoMemory, WorkMemory
-from kilotune.spaces.cm.buffers import BUFFER_OPTIONS, buffer_capacities
+from kilotune.spaces.cm.buffers import AS_HELD, BUFFER_OPTIONS, HELD_IMAGES, buffer_capacities
 from kilotune.spaces.cm.lowered import LayerCost, LoweredPipeline, cores_needed, layer_costs, least_cores, least_ticks
 from kilotune.spaces.cm.network import PartitionedNetwork
 from kilotune.spaces.cm.pacing import layer_flows
@@ -65,6 +66,7 @@ class CmCandidates:
         self.shapes = network.shapes(plain.pipeline)
         self._lowered: dict[tuple[Replication, ...], LoweredPipeline] = {}
         self._alternatives: dict[tuple[int, int], tuple[tuple[int, ...], ...]] = {}
+        self._held: tuple[LoweredPipeline, tuple[int, ...], tuple[tuple[int, ...], ...], tuple[int, ...]] | None = None
         once = self.lowered({})
         chained = self.lowered({shape.name: CHAINED for shape in self.shapes if shape.row_blocks > 2})
         self.costs: tuple[LayerCost, ...] = layer_costs(
@@ -172,7 +174,22 @@ class CmCandidates:
         lowered = self.lowered(self.replicas(assignment))
         cores, routes = self._placed(lowered, assignment)
         rooms = {shape.name: assignment[f"buffer {shape.name}"] for shape in self.shapes}
-        return CoreMapping(cores, routes, buffer_capacities(lowered, cores, routes, self.hardware, rooms))
+        held = self.held(lowered, cores, routes) if AS_HELD in rooms.values() else ()
+        return CoreMapping(cores, routes, buffer_capacities(lowered, cores, routes, self.hardware, rooms, held))
+
+    def held(
+        self, lowered: LoweredPipeline, cores: tuple[int, ...], routes: tuple[tuple[int, ...], ...]
+    ) -> tuple[int, ...]:
+        """The most packets that each stream ever holds when no buffer is bounded, of a stream of images at the promised pace over
+        contended links. Those of the last mapping are kept, for a search asks for them before it has it measured."""
+        if self._held is None or self._held[:3] != (lowered, cores, routes):
+            unbounded = CoreMapping(cores, routes, (0,) * len(routes))
+            pace = self.promised_ticks(lowered, unbounded)
+            starts = self.simulate(lowered, unbounded, HELD_IMAGES, record_starts=True).starts
+            assert starts is not None  # they were asked for
+            packets = held_packets(lowered.pipeline, lowered.streams, lowered.ticks, starts, pace)
+            self._held = lowered, cores, routes, packets
+        return self._held[3]
 
     def _placed(
         self, lowered: LoweredPipeline, assignment: Assignment
@@ -297,7 +314,8 @@ class CmCandidates:
         return answers
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_lowered": {}, "work_memory": NoMemory()}  # workers lower again what they need
+        # workers lower again what they need
+        return {**self.__dict__, "_lowered": {}, "_held": None, "work_memory": NoMemory()}
 
     def _check_sram(self, once: LoweredPipeline) -> None:
         """ValueError when a stage's least buffers exceed a core's SRAM, and cutting its layer up does not help."""

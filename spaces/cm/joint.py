@@ -22,21 +22,22 @@ from kilotune.search.space import Assignment
 from kilotune.spaces.cm.annealing import AnnealedPlacement, Annealer
 from kilotune.spaces.cm.arrangement import arranged
 from kilotune.spaces.cm.baselines import snake_placement
-from kilotune.spaces.cm.buffers import ALL_OF_IT
+from kilotune.spaces.cm.buffers import ALL_OF_IT, AS_HELD, HELD_IMAGES
 from kilotune.spaces.cm.candidates import OBJECTIVES, CmCandidates
 from kilotune.spaces.cm.designs import Design, carried_over, routes_of
 from kilotune.spaces.cm.evening import evened
-from kilotune.spaces.cm.lowered import cores_needed
+from kilotune.spaces.cm.lowered import LoweredPipeline, cores_needed
 from kilotune.spaces.cm.pacing import Replicas, grained_replicas, paced_replicas, paces, thinned_replicas
 from kilotune.spaces.cm.replication import ONCE, Replication
-from kilotune.spaces.cm.room import FOLLOWED_IMAGES, crowded, roomier, spread_out, too_large
+from kilotune.spaces.cm.room import crowded, roomier, spread_out, too_large
 from kilotune.spaces.cm.sharing import Cores, balanced
 from kilotune.spaces.cm.worked_out import WorkedOut
 
 FIRST_MOVES, LONG_MOVES = 150_000, 1_000_000
 HOTTEST_LINKS = 4
 LEVELS = 12
-LONG_LEVELS = 3
+EARLY_LEVELS, LONG_LEVELS = 5, 3
+FEW = 10
 STEP = 0.03
 THICKNESSES = (0.5, 0.75)
 GRAINS = (0.5, 0.25, 1.0)
@@ -56,7 +57,10 @@ EQUALLY_GOOD = 8
 SPREADING_ROUNDS = 3
 """The first brings most; what is left after three are single layers."""
 
-BUFFERS = (ALL_OF_IT, 128, 32)
+SHOWN_BUFFERS = 2
+"""The first options of `BUFFERS`, with which a design is measured during the search: now one is better, now the other."""
+
+BUFFERS = (AS_HELD, ALL_OF_IT, 128, 32)
 """Options of the buffer decisions that are measured for every design. Less room slows most designs down."""
 
 
@@ -102,42 +106,60 @@ def _by_measurement(search: _Joint) -> Iterator[Assignment | None]:
 
 
 def _by_levels(search: _Joint) -> Generator[Assignment | None, None, Design | None]:
-    """The best design of all speeds that the cores can be brought to: a short annealing of each, then a long one of the most promising."""
+    """The best design of all speeds that the cores can be brought to: a short annealing of each, then a long one of the most promising,
+    of the first few by themselves so that something good is known early. All is done for a design at once until something fits, where it
+    promises the bound, and where that takes no longer than a few annealings."""
     best: Design | None = None
     annealed: list[Design] = []
-    for replicas in search.levels():
+    for number, replicas in enumerate(search.levels()):
         design = search.laid_out(replicas)
-        if best is None or search.floor(design) < best.ticks:
-            best, design = yield from _levelled(search, design, FIRST_MOVES, best)
+        if best is not None and search.floor(design) >= best.ticks:
+            continue
+        design = search.improve(design, FIRST_MOVES)
+        waits = best is not None and search.fits(best) and design.ticks > search.space.least_ticks
+        if waits:
             annealed.append(design)
-    for design in sorted(annealed, key=lambda design: design.ticks)[:LONG_LEVELS]:
-        if best is None or search.floor(design) < best.ticks:
-            best, _ = yield from _levelled(search, search.laid_out(design.replicas), LONG_MOVES, best)
+        if waits and not search.is_quickly_measured(design):
+            yield None
+        else:
+            best = yield from _finished(search, design, best)
+        if number == EARLY_LEVELS:
+            best = yield from _long_annealed(search, annealed, 1, best)
+    return (yield from _long_annealed(search, annealed, LONG_LEVELS, best))
+
+
+def _long_annealed(
+    search: _Joint, annealed: list[Design], count: int, best: Design | None
+) -> Generator[Assignment | None, None, Design | None]:
+    """The best design after so many of the most promising have been annealed for longer; these are taken out of the list."""
+    for _ in range(min(count, len(annealed))):
+        annealed.sort(key=lambda design: design.ticks)
+        promising = annealed.pop(0)
+        if best is None or search.floor(promising) < best.ticks:
+            design = search.improve(search.laid_out(promising.replicas), LONG_MOVES)
+            best = yield from _finished(search, design, best)
     return best
 
 
-def _levelled(
-    search: _Joint, design: Design, moves: int, best: Design | None
-) -> Generator[Assignment | None, None, tuple[Design | None, Design]]:
-    """The best design from now on, and this one, annealed and with replicas enough for its buffers. The first one whose buffers fit is
-    shown at once."""
+def _finished(search: _Joint, design: Design, best: Design | None) -> Generator[Assignment | None, None, Design | None]:
+    """The best design from now on; this one, annealed, gets replicas enough for its buffers. The first one whose buffers fit is shown at
+    once."""
     waiting = best is not None and not search.fits(best)
-    design = search.improve(design, moves)
     for last in (False, True):
         roomier = search.roomier(design)
         if roomier is None:
             break
         # Other ways make other buffers: what annealing makes of it may be too large again, as it came it is not.
-        design = search.improve(roomier, moves)
+        design = search.improve(roomier, FIRST_MOVES)
         if last and not search.fits(design):
             design = search.improve(roomier, 0)
     if best is not None and not waiting and search.is_better(design, best):
         design = search.uncrowded(design)
     if best is None or (search.fits(design) and (waiting or design.ticks < best.ticks)):
         yield from search.shown(design, at_once=waiting)
-        return design, design
+        return design
     yield None
-    return best, design
+    return best
 
 
 def _by_neighbours(search: _Joint, best: Design) -> Generator[Assignment | None, None, Design]:
@@ -238,8 +260,16 @@ class _Joint:
         self._runs += 1
         run = self._runs
         placement = self._worked_out.placement(design, run, moves, lambda: self._annealed_placement(design, run, moves))
-        self._annealed += moves * (MOVED_STAGES * 2 * len(lowered.streams) / len(lowered.pipeline.stages) + 1)
+        self._annealed += _annealing_work(lowered, moves)
         return Design(design.replicas, lowered, placement)
+
+    def is_quickly_measured(self, design: Design) -> bool:
+        """Whether its measurement takes no more work than a few short annealings, about as many as there are speeds of the cores."""
+        return self._measuring_work(design) <= FEW * _annealing_work(design.lowered, FIRST_MOVES)
+
+    def _measuring_work(self, design: Design) -> int:
+        """By packets: with all buffers that are shown."""
+        return SHOWN_BUFFERS * SIMULATED_IMAGES * sum(stream.packets for stream in design.lowered.streams)
 
     def _annealed_placement(self, design: Design, run: int, moves: int) -> AnnealedPlacement:
         lowered = design.lowered
@@ -319,7 +349,7 @@ class _Joint:
         found = design
         for _ in range(SPREADING_ROUNDS):
             crowds = self._worked_out.crowds(found, partial(crowded, self.space, found))
-            self._annealed += FOLLOWED_IMAGES * sum(stream.packets for stream in found.lowered.streams)
+            self._annealed += HELD_IMAGES * sum(stream.packets for stream in found.lowered.streams)
             wider = spread_out(self.space, found, crowds, self.rng) if crowds else None
             if wider is None:
                 break
@@ -327,19 +357,21 @@ class _Joint:
             if not self.fits(annealed):
                 break
             found = annealed
+        if found.ticks > design.ticks:  # as many moves again as brought the design where it was
+            longer = self.improve(found, LONG_MOVES)
+            found = longer if self.is_better(longer, found) else found
         return found
 
     def shown(self, design: Design, *, at_once: bool = False) -> Iterator[Assignment | None]:
-        """The design with roomy buffers, when it has not been seen and promises much fewer ticks than the one before it, or as much work
-        has gone into annealing since then as its measurement will take, by counts of both: measuring every improvement would leave
-        large networks no time for others."""
+        """The design with roomy buffers, of two kinds, when it has not been seen and promises much fewer ticks than the one before it, or
+        as much work has gone into annealing since then as its measurement will take, by counts of both: measuring every improvement would
+        leave large networks no time for others."""
         at_once = at_once or (self._shown is not None and design.ticks < MUCH_FEWER * self._shown.ticks)
-        sent = SIMULATED_IMAGES * sum(stream.packets for stream in design.lowered.streams)
-        if design is self._shown or (self._annealed < sent and not at_once):
+        if design is self._shown or (self._annealed < self._measuring_work(design) and not at_once):
             yield None
             return
         self._annealed, self._shown = 0.0, design
-        yield next(self.candidates(design))
+        yield from itertools.islice(self.candidates(design), SHOWN_BUFFERS)
 
     def measured(self, design: Design) -> float:
         """The leading objective of a design; infinity for one that fails."""
@@ -354,3 +386,8 @@ class _Joint:
         """As the space's decisions say it: with room for all that is held up, then with less."""
         for buffer in BUFFERS:
             yield self.space.candidate(design.replicas, design.placement.cores, design.placement.shapes, buffer)
+
+
+def _annealing_work(lowered: LoweredPipeline, moves: int) -> float:
+    """By streams that are moved, which take about as long as packets in a simulation."""
+    return moves * (MOVED_STAGES * 2 * len(lowered.streams) / len(lowered.pipeline.stages) + 1)

@@ -11,17 +11,12 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from kilotune.codegen.cm.mapping import Mapping as CoreMapping
 from kilotune.codegen.cm.mapping import sram_bytes, stages_by_core
-from kilotune.evaluators.cm.occupancy import held_packets
 from kilotune.spaces.cm.buffers import buffer_capacities
 from kilotune.spaces.cm.candidates import CmCandidates
 from kilotune.spaces.cm.designs import Design, carried_over, routes_of
 from kilotune.spaces.cm.lowered import LayerCost, cores_needed
 from kilotune.spaces.cm.replication import Replication
-
-FOLLOWED_IMAGES = 8
-"""Images that are simulated to see what buffers hold: about as many as are under way in a deep network."""
 
 MOST_TIMES = 2
 """By how many times as many replicas a layer gets at once: more replicas make other streams, and less may do."""
@@ -38,12 +33,9 @@ def too_large(space: CmCandidates, design: Design) -> dict[str, float]:
 def crowded(space: CmCandidates, design: Design) -> dict[str, float]:
     """Layers whose buffers would hold more than a core's SRAM if they were unbounded, of a stream of images at the promised pace over
     contended links; with how many times as much."""
-    lowered, routes = design.lowered, tuple(routes_of(space, design))
-    unbounded = CoreMapping(design.placement.cores, routes, (0,) * len(routes))
-    pace = space.promised_ticks(lowered, unbounded)
-    starts = space.simulate(lowered, unbounded, FOLLOWED_IMAGES, record_starts=True).starts
-    assert starts is not None  # they were asked for
-    return _exceeding(space, design, held_packets(lowered.pipeline, lowered.streams, lowered.ticks, starts, pace))
+    return _exceeding(
+        space, design, space.held(design.lowered, design.placement.cores, tuple(routes_of(space, design)))
+    )
 
 
 def _exceeding(space: CmCandidates, design: Design, capacities: tuple[int, ...]) -> dict[str, float]:

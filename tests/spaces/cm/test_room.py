@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import math
 
 import numpy as np
 import pytest
 
 from kilotune.codegen.cm.hardware import load_hardware
-from kilotune.codegen.cm.mapping import Mapping
+from kilotune.codegen.cm.mapping import Mapping, core_sram_bytes
 from kilotune.codegen.cm.pipeline import GMEM
 from kilotune.codegen.onnx.quantise import integer_shape
 from kilotune.codegen.onnx.topology import IMAGE, Topology
@@ -17,6 +18,7 @@ from kilotune.evaluators.cm.occupancy import held_packets
 from kilotune.evaluators.cm.timing import load_timing
 from kilotune.spaces.cm import joint
 from kilotune.spaces.cm.annealing import load_kernel
+from kilotune.spaces.cm.buffers import AS_HELD, HELD_IMAGES
 from kilotune.spaces.cm.designs import Design, carried_over, routes_of
 from kilotune.spaces.cm.lowered import cores_needed
 from kilotune.spaces.cm.room import crowded, spread_out, too_large
@@ -71,6 +73,25 @@ def test_buffers_as_large_as_what_they_hold_over_shared_links_slow_nothing_down_
     assert all(changed)
 
 
+@pytest.mark.parametrize(("sram_bytes", "roomy"), [(1 << 17, True), (8192, False)])
+def test_buffers_as_held_hold_nothing_up_where_there_is_room_and_fit_where_there_is_not(
+    sram_bytes: int, roomy: bool
+) -> None:
+    space = dense_space(sram_bytes)
+    _, design = annealed(space, 3)
+    routes = tuple(routes_of(space, design))
+    candidate = space.candidate(design.replicas, design.placement.cores, design.placement.shapes, AS_HELD)
+    lowered, mapping = design.lowered, space.mapping(candidate)
+    held = space.held(lowered, mapping.cores, routes)
+    inner = [n for n, stream in enumerate(lowered.streams) if stream.reader != GMEM]
+    assert all(mapping.capacities[n] >= held[n] for n in inner) == roomy
+    assert all(mapping.capacities[n] >= lowered.streams[n].minimum_capacity for n in inner)
+    assert max(core_sram_bytes(lowered.streams, mapping).values()) <= sram_bytes
+    unbounded = dataclasses.replace(mapping, capacities=(0,) * len(routes))
+    ticks = [space.simulate(lowered, m, HELD_IMAGES).finish_ticks.tolist() for m in (mapping, unbounded)]
+    assert (ticks[0] == ticks[1]) == roomy
+
+
 def test_layers_that_would_hold_up_others_get_more_replicas_and_images_come_sooner(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -95,18 +116,21 @@ def test_a_search_goes_on_with_designs_that_have_been_given_room(monkeypatch: py
     monkeypatch.setattr(joint, "FIRST_MOVES", 3000)
     space = dense_space(8192)
     search, slow = annealed(space, 0)
-    levelled = joint._levelled(search, search.laid_out(list(search.levels())[1]), 3000, slow)
+    finishing = joint._finished(search, search.improve(search.laid_out(list(search.levels())[1]), 3000), slow)
     shown = []
     while True:
         try:
-            shown.append(next(levelled))
+            shown.append(next(finishing))
         except StopIteration as end:
-            best, design = end.value
+            best = end.value
             break
-    assert best is design
+    assert best is not None
+    assert best is not slow
     _, without = annealed(space, 3)
     assert sum(crowded(space, best).values()) < 0.7 * sum(crowded(space, without).values())
-    assert [candidate for candidate in shown if candidate is not None] == [next(search.candidates(best))]
+    assert [candidate for candidate in shown if candidate is not None] == list(
+        itertools.islice(search.candidates(best), 2)
+    )
 
 
 def test_the_most_crowded_layers_come_first_where_cores_are_few() -> None:

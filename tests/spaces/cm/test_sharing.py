@@ -245,11 +245,11 @@ def test_a_network_that_has_no_core_for_each_stage_is_mapped_onto_few() -> None:
     trial = run_procedure(space)
     assert trial is not None
     assert trial.measurement.failure is None
-    found = [c for c in itertools.islice(joint_annealing(space, 0), 6) if c is not None]
+    found = [c for c in itertools.islice(joint_annealing(space, 0), 9) if c is not None]
     best = min((space.measure(c) for c in found), key=lambda m: m.metrics["ticks_per_image"])
     for candidate in found:
         space.check(candidate)
     assert best.metrics["ticks_per_image"] < 0.95 * trial.measurement.metrics["ticks_per_image"]
     assert best.metrics["ticks_per_image"] < 1.03 * space.least_ticks
     assert best.metrics["cores"] == 9
-    assert found == [c for c in itertools.islice(joint_annealing(space, 0), 6) if c is not None], "repeatable"
+    assert found == [c for c in itertools.islice(joint_annealing(space, 0), 9) if c is not None], "repeatable"
