@@ -75,6 +75,9 @@ SHARE_OF_CONSTRUCTION = 0.2
 CONSTRUCTED_EVERY = 2
 """Steps of walks between two of a construction that goes on."""
 
+LONGEST_RELAXED = 60
+"""Instructions of a start that is also relaxed: one of 150 takes two seconds, and walks from there get no shorter."""
+
 LONG_KERNEL = 12
 """Instructions a kernel of the shortest start: above, kernels are searched one by one first."""
 
@@ -195,6 +198,8 @@ class _ProgramSearch:
     best: Plan | None = None
     best_tie: tuple[int, int] = (1 << 30, 0)
     standing: WalkLimits = field(default_factory=lambda: WalkLimits(1 << 30))
+    walking: bool = False
+    """Whether the starts are constructed, which takes many short steps."""
 
     @property
     def best_cost(self) -> int:
@@ -217,7 +222,7 @@ class _ProgramSearch:
                 self._offer(self._advance(proof, slices))
             else:
                 next(improvement)
-            idle = 0 if self.best_cost < before else idle + (0 if prove else 1)
+            idle = 0 if self.best_cost < before else idle + (self.walking and not prove)
             complete = self.best is not None and self.best_cost <= proof.bound
             ties = complete and provable and self.target == "scamp5"
             yield IncumbentProgram(self.best, self.best_cost, min(proof.bound, self.best_cost), complete and not ties)
@@ -255,9 +260,10 @@ class _ProgramSearch:
     def _proof_turn(self, turn: int, proof: Proof, idle: int) -> bool:
         if not turn or not proof.open or proof.bound >= self.best_cost:
             return False
+        long = self.best_cost > LONG[self.target] * self.costs.plain
         if idle > PATIENCE:
-            return turn % 2 == 1
-        if self.best_cost > LONG[self.target] * self.costs.plain:
+            return turn % (8 if long else 2) == 1
+        if long:
             return False
         short = proof.bound <= SHORT[self.target] * self.costs.plain
         return turn % 2 == 1 if short else turn % 8 == 7
@@ -304,7 +310,7 @@ class _ProgramSearch:
         known = [replace(plan, results=tuple(dict.fromkeys(plan.results))) for plan in starts]
         known += starting_plans(self.wanted, self.depth, self.target, self.kept)
         for plan in shared_plans(self.wanted, self.depth, self.target):
-            known += (plan, relax(plan, self.registers))
+            known += (plan, relax(plan, self.registers)) if len(plan.steps) <= LONGEST_RELAXED else (plan,)
         # a relaxed plan may halve earlier than this depth has room for
         plans = [plan for plan in dict.fromkeys(known) if plan.depth == self.depth and is_exact(plan)]
         for plan in plans:
@@ -323,6 +329,7 @@ class _ProgramSearch:
 
     def _walks(self, starts: list[Plan], further: Iterator[Plan | None]) -> Iterator[None]:
         """Walks from the starts; in between, what else is constructed, and walks from there where it is about as short as the best."""
+        self.walking = True
         portfolio = WalkPortfolio(
             self.wanted, (self.costs,), self.registers, self.seed, WorkSlices(self.seconds_left), self.kept
         )

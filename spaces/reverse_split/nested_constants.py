@@ -25,7 +25,9 @@ from kilotune.spaces.reverse_split.walk_writer import WalkWriter
 FEWEST_CONSTANTS = 3
 """What the last kernel has at least: sums of fewer make hardly any weights."""
 
-TURNS_A_SECOND, LEAST_ANNEALED, MOST_ANNEALED = 100_000, 4_000, 200_000
+TURNS_A_SECOND, LEAST_ANNEALED, MOST_ANNEALED = 200_000, 20_000, 200_000
+MOST_FAILED = 4
+"""Searches one after the other without a program that fits."""
 
 HALVINGS = 4
 """How many of the image, its half, its quarter, ... may stay for kernels that follow."""
@@ -58,7 +60,8 @@ def nested_plans(
     turns = int(min(max(seconds * TURNS_A_SECOND, LEAST_ANNEALED), MOST_ANNEALED))
     start = WalkChoice(_first_constants(kernels, image_stays), tuple(range(len(sums))), kernels.walks, IMPOSSIBLE)
     problem = AnnealedProblem(target, kernels.image, 1, HALVINGS * image_stays, FAR)
-    while True:
+    failed = 0
+    while failed < MOST_FAILED:
         best: Plan | None = None
         least = IMPOSSIBLE
         for choice in annealed(problem, start, turns, generator.getrandbits(62)):
@@ -67,15 +70,16 @@ def nested_plans(
                 least = choice.cost
                 plan = fitted(nested_program(kernels, choice, int(image_stays)), registers)
                 best = plan if plan is not None and (best is None or len(plan.steps) < len(best.steps)) else best
-        if best is None:
-            return  # so few constants do not make these weights, or there is no compiler
-        yield best
+        failed = failed + 1 if best is None else 0
+        if best is not None:
+            yield best
 
 
 def _first_constants(kernels: HornerKernels, image_stays: bool) -> tuple[int, ...]:
-    """Powers of seven: every weight is a sum of up to three of each, if there are enough."""
-    powers = [(2 * MOST_OF_FEW + 1) ** power for power in range(FEWEST_CONSTANTS)]
-    first = [kernels.image] * image_stays
+    """Powers of seven: every weight is a sum of up to three of each, if there are enough, and nearly every one where the first of them is
+    an eighth of the image instead."""
+    powers = [(2 * MOST_OF_FEW + 1) ** power for power in range(int(image_stays), FEWEST_CONSTANTS)]
+    first = [max(1, kernels.image >> (HALVINGS - 1))] * image_stays
     return tuple(dict.fromkeys((*first, *powers, 3, 5, 11, 13, 17, 19)))[: kernels.constants]
 
 
