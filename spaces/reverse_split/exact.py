@@ -15,6 +15,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import islice
 from types import MappingProxyType
 
 from kilotune.codegen.scamp.instructions import REGISTERS
@@ -69,11 +70,11 @@ WORK_ON_TIES = 20_000_000
 WORTH_ANOTHER_WALK = 1.03
 """What is constructed later is walked from if it is no longer than the best program by this factor."""
 
-SHARE_OF_CONSTRUCTION = 0.2
-"""How much of the time the first one of these takes."""
+SHARE_OF_CONSTRUCTION, MOST_BARREN = 0.6, 4
+"""How much of the time is for these before the first walk, and how many in a row may be no shorter before walks begin."""
 
-CONSTRUCTED_EVERY = 2
-"""Steps of walks between two of a construction that goes on."""
+CONSTRUCTED_EVERY, SLICES_CONSTRUCTED = 2, 20
+"""Steps of walks between two turns of a construction that goes on, and how long such a turn is."""
 
 LONGEST_RELAXED = 60
 """Instructions of a start that is also relaxed: one of 150 takes two seconds, and walks from there get no shorter."""
@@ -336,8 +337,10 @@ class _ProgramSearch:
         for turn, plan in enumerate(portfolio.plans(starts, self.standing)):
             self._offer(plan)
             yield
-            if turn % CONSTRUCTED_EVERY == 0 and (found := next(further, None)) is not None:
-                if plan_cost(found, self.costs) <= WORTH_ANOTHER_WALK * self.best_cost:
+            for found in islice(further, SLICES_CONSTRUCTED) if turn % CONSTRUCTED_EVERY == 0 else ():
+                if self.seconds_left() <= 0:
+                    break
+                if found is not None and plan_cost(found, self.costs) <= WORTH_ANOTHER_WALK * self.best_cost:
                     portfolio.add(found)
                 self._offer(found)
 
@@ -350,9 +353,13 @@ class _ProgramSearch:
 
     def _constructed_slowly(self, further: Iterator[Plan | None]) -> Iterator[Plan | None]:
         """Starts for long kernels that take seconds; None on the way."""
+        until, least, barren = (1.0 - SHARE_OF_CONSTRUCTION) * self.seconds_left(), math.inf, 0
         for found in further:
             yield found
             if found is not None:
+                barren = 0 if len(found.steps) < least else barren + 1
+                least = min(least, len(found.steps))
+            if barren == MOST_BARREN or (least < math.inf and self.seconds_left() < until):
                 break
         if len(self.wanted) > 1:
             alone = KernelSearch(
