@@ -22,7 +22,7 @@ from kilotune.spaces.reverse_split.cell_walks import CellWalk, reordered_walk
 from kilotune.spaces.reverse_split.term_prices import TermPrices, term_prices
 
 UNIT = 256
-"""Of the compiled prices an instruction."""
+"""What an instruction is in the compiled prices."""
 
 LANES, FIRST, NONE = 8, 4, 255
 NOT_YET, IMPOSSIBLE = (1 << 31) - 1, 1 << 20
@@ -79,19 +79,20 @@ class AnnealedProblem:
 
 
 def annealed(problem: AnnealedProblem, start: WalkChoice, turns: int, seed: int) -> Iterator[WalkChoice | None]:
-    """The best choice so far after each slice of the turns, None for those of the beginning, when only constants and the order are looked
-    for; nothing without a compiler. Raises `MemoryError`."""
+    """The start with its cost; then the best choice so far after each slice of the turns, None for those of the beginning, when only
+    constants and the order are looked for. Nothing without a compiler. Raises `MemoryError`."""
     library = load_annealing()
     if library is None:
         return
     call, apart = _Call(problem, start, seed), int(SHARE_APART * turns)
+    call.run(library, 0, 0.0, 0.0)
+    yield call.best
     for begin, end, (warm, cold) in ((0, apart, APART), (apart, turns, TOGETHER)):
         call.price(apart=end == apart)
         for done in range(begin, end, TURNS_OF_A_SLICE):
             until = min(done + TURNS_OF_A_SLICE, end)
             temperatures = (warm + (cold - warm) * (at - begin) / (end - begin) for at in (done, until))
-            if not call.run(library, until - done, *temperatures):
-                raise MemoryError("The search for constants ran out of memory.")
+            call.run(library, until - done, *temperatures)
             yield None if end == apart else call.best
 
 
@@ -141,11 +142,12 @@ class _Call:
                 now[:] = best
         self._best[-1][0] = NOT_YET
 
-    def run(self, library: ctypes.CDLL, turns: int, warm: float, cold: float) -> bool:
-        """Go on for so many turns; whether there was memory for it."""
+    def run(self, library: ctypes.CDLL, turns: int, warm: float, cold: float) -> None:
+        """Go on for so many turns. Raises `MemoryError`."""
         self._problem.turns, self._problem.warm, self._problem.cold = turns, warm, cold
         choices = [_CellChoice(*(array.ctypes.data for array in arrays)) for arrays in (self._now, self._best)]
-        return bool(library.kilotune_anneal_cells(ctypes.byref(self._problem), *map(ctypes.byref, choices)))
+        if not library.kilotune_anneal_cells(ctypes.byref(self._problem), *map(ctypes.byref, choices)):
+            raise MemoryError("The search for constants ran out of memory.")
 
     @property
     def best(self) -> WalkChoice:

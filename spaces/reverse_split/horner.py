@@ -23,7 +23,7 @@ from kilotune.spaces.reverse_split.cell_walks import CellWalk, cell_walk
 from kilotune.spaces.reverse_split.constants import chain_of
 from kilotune.spaces.reverse_split.plan_writer import PlanWriter
 from kilotune.spaces.reverse_split.scheduling import fitted
-from kilotune.spaces.reverse_split.term_prices import TermPrices, term_prices, walked, weight_tables
+from kilotune.spaces.reverse_split.term_prices import TermPrices, term_prices
 from kilotune.spaces.reverse_split.walk_writer import WalkWriter
 
 LARGEST_WEIGHT = 1 << 11
@@ -82,12 +82,6 @@ class HornerKernels:
     def prices(self) -> TermPrices:
         """What sums of the constants take."""
         return term_prices(self.constants, self.target)
-
-    def length(self, constants: tuple[int, ...]) -> int:
-        """Instructions of the program with these constants; no less than `MISSING` of term_prices.py where a weight is no sum of them."""
-        tables = weight_tables(constants, self.prices, self.largest)
-        terms = sum(walked(walk, tables)[0] for walk in self.walks)
-        return self.moves + terms + chain_of(frozenset(constants), self.image).length
 
     def program(self, constants: tuple[int, ...]) -> Plan:
         """That program, or a shorter one where sums turn out to be there already. All weights must be sums of the constants."""

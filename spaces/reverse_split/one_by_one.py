@@ -70,7 +70,9 @@ class KernelSearch:
             if together is not None:
                 yield together
         parts = remainders(wanted, Sum.image(self.depth), self.target, self.kept)
-        if together is not None and price_of(parts, self.target) > WORTH_REMAINDERS * price_of_whole(wanted, self.target):
+        if together is not None and price_of(parts, self.target) > WORTH_REMAINDERS * price_of_whole(
+            wanted, self.target
+        ):
             return
         found: list[Plan] = []
         left = self.seconds_left()
