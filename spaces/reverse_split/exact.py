@@ -349,7 +349,8 @@ class _ProgramSearch:
         if len(self.wanted) > 1 and self.kept:
             return iter(())
         seconds = SHARE_OF_CONSTRUCTION * self.seconds_left()
-        return horner_plans(self.wanted, self.depth, self.target, self.registers, self.seed, seconds=seconds)
+        asked = (self.wanted, self.depth, self.target, self.registers, self.seed)
+        return horner_plans(*asked, seconds=seconds, costs=self.costs)
 
     def _constructed_slowly(self, further: Iterator[Plan | None]) -> Iterator[Plan | None]:
         """Starts for long kernels that take seconds; None on the way."""

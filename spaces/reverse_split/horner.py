@@ -22,6 +22,7 @@ from kilotune.spaces.reverse_split.cell_annealing import IMPOSSIBLE, AnnealedPro
 from kilotune.spaces.reverse_split.cell_walks import CellWalk, cell_walk
 from kilotune.spaces.reverse_split.constants import chain_of
 from kilotune.spaces.reverse_split.plan_writer import PlanWriter
+from kilotune.spaces.reverse_split.programs import INSTRUCTIONS, Costs
 from kilotune.spaces.reverse_split.scheduling import fitted
 from kilotune.spaces.reverse_split.term_prices import TermPrices, term_prices
 from kilotune.spaces.reverse_split.walk_writer import WalkWriter
@@ -40,7 +41,7 @@ SEARCHES_OF_A_LENGTH, MOST_DOUBLED = 8, 3
 """Turns of a search, and after how many searches the next ones are twice as long, and how often."""
 
 FAR = 1 / 256
-"""What a move by two cells takes more than one by one, in instructions: bus transfers break ties."""
+"""Instructions: bus transfers break ties."""
 
 
 @dataclass(frozen=True)
@@ -106,6 +107,7 @@ def horner_plans(
     *,
     image_stays: bool = False,
     seconds: float = math.inf,
+    costs: Costs = INSTRUCTIONS,
 ) -> Iterator[Plan | None]:
     """Plans of the sums (units of `2**-depth`; none zero), one sum after the other with the same constants, and None on the way to each;
     without an end, of ever longer searches, the first one in about so many seconds. None at all for weights of more than
@@ -120,7 +122,7 @@ def horner_plans(
     powers = [3**power for power in range(kernels.constants)]  # of which every weight is a sum, if there are enough
     constants = tuple(dict.fromkeys([kernels.image] * image_stays + powers))[: kernels.constants]
     start = WalkChoice(constants, tuple(range(len(sums))), kernels.walks, IMPOSSIBLE)
-    problem = AnnealedProblem(target, kernels.image, 0, int(image_stays), FAR)
+    problem = AnnealedProblem(target, kernels.image, 0, int(image_stays), far_price(costs))
     first = int(min(max(seconds * TURNS_A_SECOND, LEAST_ANNEALED), ANNEALED))
     for number in itertools.count():
         turns = first if not number else ANNEALED << min(number // SEARCHES_OF_A_LENGTH, MOST_DOUBLED)
@@ -134,6 +136,11 @@ def horner_plans(
         if best is None:
             return  # so few constants do not make these weights, or there is no compiler
         yield best
+
+
+def far_price(costs: Costs) -> float:
+    """What a move by two cells takes more than one by one, in instructions; a little where it takes nothing."""
+    return max(FAR, costs.far / costs.plain - 1)
 
 
 def _shorter(kernels: HornerKernels, constants: tuple[int, ...], image_stays: bool, best: Plan | None) -> Plan | None:

@@ -16,8 +16,15 @@ from kilotune.codegen.scamp.plan import Plan
 from kilotune.codegen.scamp.sums import Sum
 from kilotune.spaces.reverse_split.cell_annealing import IMPOSSIBLE, AnnealedProblem, WalkChoice, annealed
 from kilotune.spaces.reverse_split.constants import chain_of
-from kilotune.spaces.reverse_split.horner import FAR, FEWEST_DIGITS, LARGEST_WEIGHT, HornerKernels, horner_kernels
+from kilotune.spaces.reverse_split.horner import (
+    FEWEST_DIGITS,
+    LARGEST_WEIGHT,
+    HornerKernels,
+    far_price,
+    horner_kernels,
+)
 from kilotune.spaces.reverse_split.plan_writer import PlanWriter
+from kilotune.spaces.reverse_split.programs import INSTRUCTIONS, Costs
 from kilotune.spaces.reverse_split.scheduling import fitted
 from kilotune.spaces.reverse_split.term_prices import MOST_OF_FEW, term_prices
 from kilotune.spaces.reverse_split.walk_writer import WalkWriter
@@ -47,6 +54,7 @@ def nested_plans(
     *,
     image_stays: bool = False,
     seconds: float = math.inf,
+    costs: Costs = INSTRUCTIONS,
 ) -> Iterator[Plan | None]:
     """Plans of at most `most_nested` sums (units of `2**-depth`; none zero) in so many registers, the results kept, and None on the way to
     each; without an end, each in about so many seconds. None at all for weights of more than `LARGEST_WEIGHT` or of few digits,
@@ -59,7 +67,7 @@ def nested_plans(
         return
     turns = int(min(max(seconds * TURNS_A_SECOND, LEAST_ANNEALED), MOST_ANNEALED))
     start = WalkChoice(_first_constants(kernels, image_stays), tuple(range(len(sums))), kernels.walks, IMPOSSIBLE)
-    problem = AnnealedProblem(target, kernels.image, 1, HALVINGS * image_stays, FAR)
+    problem = AnnealedProblem(target, kernels.image, 1, HALVINGS * image_stays, far_price(costs))
     failed = 0
     while failed < MOST_FAILED:
         best: Plan | None = None

@@ -121,7 +121,14 @@ class KernelSearch:
         until = left * (1 - SHARE_OF_NESTING)
         seconds = left * SHARE_OF_NESTING / NESTINGS
         found = nested_plans(
-            sums, self.depth, self.target, self.registers, self.seed, image_stays=image_stays, seconds=seconds
+            sums,
+            self.depth,
+            self.target,
+            self.registers,
+            self.seed,
+            image_stays=image_stays,
+            seconds=seconds,
+            costs=self.costs,
         )
         searches = 0
         for plan in found:
@@ -146,7 +153,14 @@ class KernelSearch:
         yield best
         seconds = SHARE_OF_CONSTRUCTION * (self.seconds_left() - until)
         constructed = horner_plans(
-            (total,), self.depth, self.target, registers, self.seed, image_stays=not last, seconds=seconds
+            (total,),
+            self.depth,
+            self.target,
+            registers,
+            self.seed,
+            image_stays=not last,
+            seconds=seconds,
+            costs=self.costs,
         )
         for found in constructed:
             yield best
