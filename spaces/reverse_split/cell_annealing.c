@@ -101,7 +101,7 @@ static int32_t walk_cost(const Walker *w, int32_t kernel, const int32_t *path, c
         for (int taken = 0; taken < 2; taken++)
             for (int out = 0; out < 2 && cost[taken] < NOWHERE; out++)
                 for (int following = 0; following < 2; following++) {
-                    if (out + following > absorbs || (following && !next)) continue;
+                    if (out + following > absorbs) continue;
                     uint8_t terms = price[i ? 2 * taken + out : FIRST + out];
                     int32_t sum = cost[taken] + (terms == NONE ? MISSING : terms * UNIT);
                     if (sum < after[following]) after[following] = sum;

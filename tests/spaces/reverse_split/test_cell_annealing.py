@@ -73,7 +73,7 @@ def drawn(generator: random.Random, prepared: HornerKernels, problem: AnnealedPr
     order = list(range(len(prepared.walks)))
     generator.shuffle(order)
     walks = [reordered_walk(walk, generator.sample(range(len(walk.cells)), len(walk.cells))) for walk in prepared.walks]
-    constants = generator.sample(range(1, 140), prepared.constants)
+    constants = generator.sample([*range(1, 140), 256, 512, 516], prepared.constants)
     signed = [generator.choice((1, -1)) * constant for constant in constants]
     first = problem.image >> generator.randrange(max(1, problem.halvings))
     if problem.halvings and first not in constants:
