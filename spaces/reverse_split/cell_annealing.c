@@ -34,6 +34,7 @@ typedef struct {
     CellChoice now;
     int32_t *walked, *tried_walked; /* [kernels]: what a walk takes */
     int32_t *tried, *tried_path, *value;
+    uint8_t *wanted; /* by weight + chain.room: whether a cell has it */
     uint8_t **table, **tried_table; /* [places]: by weight + largest, LANES prices each */
     int32_t chained, tried_chained;
     Chain chain;
@@ -59,15 +60,15 @@ static void fill(Walker *w, const int32_t *constants, int32_t count, uint8_t *ta
     const CellProblem *p = w->p;
     int32_t sums = p->rows[count + 1] - p->rows[count], *value = w->value;
     memset(table, NONE, (size_t)(2 * p->largest + 1) * LANES);
-    for (int32_t i = 0; i < sums; i++) value[i] = p->largest;
+    for (int32_t i = 0; i < sums; i++) value[i] = w->chain.room;
     for (int32_t k = 0; k < count; k++) {
         const int32_t *counts = p->counts + (size_t)k * p->rows[p->constants + 1] + p->rows[count];
         for (int32_t i = 0; i < sums; i++) value[i] += counts[i] * constants[k];
     }
     const uint8_t *price = p->prices + (size_t)p->rows[count] * LANES;
     for (int32_t i = 0; i < sums; i++, price += LANES) {
-        if ((uint32_t)value[i] > (uint32_t)(2 * p->largest)) continue;
-        uint8_t *least = table + (size_t)value[i] * LANES;
+        if (!w->wanted[value[i]]) continue;
+        uint8_t *least = table + (size_t)(value[i] - w->chain.room + p->largest) * LANES;
         for (int lane = 0; lane < LANES; lane++) least[lane] = price[lane] < least[lane] ? price[lane] : least[lane];
     }
 }
@@ -271,13 +272,16 @@ static int open_walker(Walker *w)
     w->tried_table = w->table + places(w);
     for (int32_t i = 0; i < 2 * places(w); i++)
         if (!(w->table[i] = malloc((size_t)(2 * p->largest + 1) * LANES))) return 0;
-    return open_chain(&w->chain, p->largest > p->image ? p->largest : p->image);
+    if (!open_chain(&w->chain, p->largest > p->image ? p->largest : p->image)) return 0;
+    w->wanted = calloc((size_t)(2 * w->chain.room + 1), 1);
+    for (size_t i = 0; w->wanted && i < cells; i++) w->wanted[p->cell[3 * i + 2] + w->chain.room] = 1;
+    return w->wanted != 0;
 }
 
 static void close_walker(Walker *w)
 {
     for (int32_t i = 0; w->table && i < 2 * places(w); i++) free(w->table[i]);
-    free(w->walked), free(w->tried), free(w->tried_path), free(w->value), free(w->table);
+    free(w->walked), free(w->tried), free(w->tried_path), free(w->value), free(w->table), free(w->wanted);
     close_chain(&w->chain);
 }
 

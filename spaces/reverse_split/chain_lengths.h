@@ -21,7 +21,7 @@ typedef struct {
 
 static int open_chain(Chain *c, int32_t largest)
 {
-    c->room = 32 * largest;
+    c->room = 32 * largest; /* more than any sum of constants, of which each is at most twice the largest */
     c->away = malloc((size_t)(2 * c->room + 1));
     if (c->away) memset(c->away, UNMADE, (size_t)(2 * c->room + 1));
     return c->away != 0;
