@@ -20,6 +20,9 @@ class CellWalk:
     absorbs: bool
     """Whether moves add and subtract terms on the way."""
 
+    reach: int = 2
+    """How many cells one instruction moves by."""
+
     @property
     def largest(self) -> int:
         """The largest weight in magnitude."""
@@ -43,14 +46,20 @@ def cell_walk(total: Sum, scale: int, target: str) -> CellWalk:
     ]
     walks = [walk for one in (inwards, rows, columns) for walk in (one, one[::-1])]
     reach = 1 if target == "auke" else 2
+    best = min(walks, key=lambda walk: sum(_hops(walk, reach)))
+    return CellWalk(tuple(best), tuple(weights[cell] for cell in best), _hops(best, reach), target != "auke", reach)
 
-    def hops(cells: Sequence[Cell]) -> tuple[int, ...]:
-        return tuple(
-            -(-(abs(a[0] - b[0]) + abs(a[1] - b[1])) // reach) for a, b in itertools.pairwise([*cells, (0, 0)])
-        )
 
-    best = min(walks, key=lambda walk: sum(hops(walk)))
-    return CellWalk(tuple(best), tuple(weights[cell] for cell in best), hops(best), target != "auke")
+def reordered_walk(walk: CellWalk, order: Sequence[int]) -> CellWalk:
+    """The walk over the same cells in another order, by their numbers on this one."""
+    cells = [walk.cells[number] for number in order]
+    weights = tuple(walk.weights[number] for number in order)
+    return CellWalk(tuple(cells), weights, _hops(cells, walk.reach), walk.absorbs, walk.reach)
+
+
+def _hops(cells: Sequence[Cell], reach: int) -> tuple[int, ...]:
+    ways = itertools.pairwise([*cells, (0, 0)])
+    return tuple(-(-(abs(a[0] - b[0]) + abs(a[1] - b[1])) // reach) for a, b in ways)
 
 
 def _row(weights: dict[Cell, int], number: int, row: list[Cell]) -> list[Cell]:

@@ -15,6 +15,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import islice
 from types import MappingProxyType
 
 from kilotune.codegen.scamp.instructions import REGISTERS
@@ -69,11 +70,14 @@ WORK_ON_TIES = 20_000_000
 WORTH_ANOTHER_WALK = 1.03
 """What is constructed later is walked from if it is no longer than the best program by this factor."""
 
-SHARE_OF_CONSTRUCTION = 0.2
-"""How much of the time the first one of these takes."""
+SHARE_OF_CONSTRUCTION, MOST_BARREN = 0.6, 4
+"""How much of the time is for these before the first walk, and how many in a row may be no shorter before walks begin."""
 
-CONSTRUCTED_EVERY = 2
-"""Steps of walks between two of a construction that goes on."""
+CONSTRUCTED_EVERY, SLICES_CONSTRUCTED = 2, 20
+"""Steps of walks between two turns of a construction that goes on, and how long such a turn is."""
+
+LONGEST_RELAXED = 60
+"""Instructions of a start that is also relaxed: one of 150 takes two seconds, and walks from there get no shorter."""
 
 LONG_KERNEL = 12
 """Instructions a kernel of the shortest start: above, kernels are searched one by one first."""
@@ -195,6 +199,8 @@ class _ProgramSearch:
     best: Plan | None = None
     best_tie: tuple[int, int] = (1 << 30, 0)
     standing: WalkLimits = field(default_factory=lambda: WalkLimits(1 << 30))
+    walking: bool = False
+    """Whether the starts are constructed, which takes many short steps."""
 
     @property
     def best_cost(self) -> int:
@@ -217,7 +223,7 @@ class _ProgramSearch:
                 self._offer(self._advance(proof, slices))
             else:
                 next(improvement)
-            idle = 0 if self.best_cost < before else idle + (0 if prove else 1)
+            idle = 0 if self.best_cost < before else idle + (self.walking and not prove)
             complete = self.best is not None and self.best_cost <= proof.bound
             ties = complete and provable and self.target == "scamp5"
             yield IncumbentProgram(self.best, self.best_cost, min(proof.bound, self.best_cost), complete and not ties)
@@ -255,9 +261,10 @@ class _ProgramSearch:
     def _proof_turn(self, turn: int, proof: Proof, idle: int) -> bool:
         if not turn or not proof.open or proof.bound >= self.best_cost:
             return False
+        long = self.best_cost > LONG[self.target] * self.costs.plain
         if idle > PATIENCE:
-            return turn % 2 == 1
-        if self.best_cost > LONG[self.target] * self.costs.plain:
+            return turn % (8 if long else 2) == 1
+        if long:
             return False
         short = proof.bound <= SHORT[self.target] * self.costs.plain
         return turn % 2 == 1 if short else turn % 8 == 7
@@ -304,7 +311,7 @@ class _ProgramSearch:
         known = [replace(plan, results=tuple(dict.fromkeys(plan.results))) for plan in starts]
         known += starting_plans(self.wanted, self.depth, self.target, self.kept)
         for plan in shared_plans(self.wanted, self.depth, self.target):
-            known += (plan, relax(plan, self.registers))
+            known += (plan, relax(plan, self.registers)) if len(plan.steps) <= LONGEST_RELAXED else (plan,)
         # a relaxed plan may halve earlier than this depth has room for
         plans = [plan for plan in dict.fromkeys(known) if plan.depth == self.depth and is_exact(plan)]
         for plan in plans:
@@ -323,14 +330,17 @@ class _ProgramSearch:
 
     def _walks(self, starts: list[Plan], further: Iterator[Plan | None]) -> Iterator[None]:
         """Walks from the starts; in between, what else is constructed, and walks from there where it is about as short as the best."""
+        self.walking = True
         portfolio = WalkPortfolio(
             self.wanted, (self.costs,), self.registers, self.seed, WorkSlices(self.seconds_left), self.kept
         )
         for turn, plan in enumerate(portfolio.plans(starts, self.standing)):
             self._offer(plan)
             yield
-            if turn % CONSTRUCTED_EVERY == 0 and (found := next(further, None)) is not None:
-                if plan_cost(found, self.costs) <= WORTH_ANOTHER_WALK * self.best_cost:
+            for found in islice(further, SLICES_CONSTRUCTED) if turn % CONSTRUCTED_EVERY == 0 else ():
+                if self.seconds_left() <= 0:
+                    break
+                if found is not None and plan_cost(found, self.costs) <= WORTH_ANOTHER_WALK * self.best_cost:
                     portfolio.add(found)
                 self._offer(found)
 
@@ -339,13 +349,18 @@ class _ProgramSearch:
         if len(self.wanted) > 1 and self.kept:
             return iter(())
         seconds = SHARE_OF_CONSTRUCTION * self.seconds_left()
-        return horner_plans(self.wanted, self.depth, self.target, self.registers, self.seed, seconds=seconds)
+        asked = (self.wanted, self.depth, self.target, self.registers, self.seed)
+        return horner_plans(*asked, seconds=seconds, costs=self.costs)
 
     def _constructed_slowly(self, further: Iterator[Plan | None]) -> Iterator[Plan | None]:
         """Starts for long kernels that take seconds; None on the way."""
+        until, least, barren = (1.0 - SHARE_OF_CONSTRUCTION) * self.seconds_left(), math.inf, 0
         for found in further:
             yield found
             if found is not None:
+                barren = 0 if len(found.steps) < least else barren + 1
+                least = min(least, len(found.steps))
+            if barren == MOST_BARREN or (least < math.inf and self.seconds_left() < until):
                 break
         if len(self.wanted) > 1:
             alone = KernelSearch(

@@ -1,7 +1,7 @@
 """Long kernels by Horner's scheme over cells: one walk from cell to cell that takes the total along, and a few constants to add on the way.
 
 The image times a handful of constants stays in registers. Every weight is a sum of at most two of each of them with signs, so that a cell
-takes few instructions. Which constants, annealing says (Kirkpatrick, Gelatt and Vecchi 1983) under the length of the whole program: what it
+takes few instructions. Which constants and which walk, annealing says (`cell_annealing.py`) under the length of the whole program: what it
 takes to make them (`constants.py`), the moves (`cell_walks.py`), and the terms beyond those that moves absorb (`term_prices.py`).
 """
 
@@ -18,11 +18,13 @@ from functools import cached_property
 from kilotune.codegen.scamp.kernel import signed_digits
 from kilotune.codegen.scamp.plan import Plan
 from kilotune.codegen.scamp.sums import Sum
+from kilotune.spaces.reverse_split.cell_annealing import IMPOSSIBLE, AnnealedProblem, WalkChoice, annealed
 from kilotune.spaces.reverse_split.cell_walks import CellWalk, cell_walk
 from kilotune.spaces.reverse_split.constants import chain_of
 from kilotune.spaces.reverse_split.plan_writer import PlanWriter
+from kilotune.spaces.reverse_split.programs import INSTRUCTIONS, Costs
 from kilotune.spaces.reverse_split.scheduling import fitted
-from kilotune.spaces.reverse_split.term_prices import MISSING, TermPrices, term_prices, walked, weight_tables
+from kilotune.spaces.reverse_split.term_prices import TermPrices, term_prices
 from kilotune.spaces.reverse_split.walk_writer import WalkWriter
 
 LARGEST_WEIGHT = 1 << 11
@@ -33,13 +35,13 @@ LEAST_REGISTERS = 3
 FEWEST_DIGITS = 1.5
 """Signed digits of a weight, on the average of all cells."""
 
-ANNEALED, LEAST_ANNEALED, BETWEEN_PAUSES = 3_000, 300, 250
-TURNS_A_SECOND = 2_000
-SEARCHES_OF_A_LENGTH, MOST_DOUBLED = 4, 3
+ANNEALED, LEAST_ANNEALED = 100_000, 4_000
+TURNS_A_SECOND = 100_000
+SEARCHES_OF_A_LENGTH, MOST_DOUBLED = 8, 3
 """Turns of a search, and after how many searches the next ones are twice as long, and how often."""
 
-WARM, COLD = 2.0, 0.05
-"""Temperatures, in instructions."""
+FAR = 1 / 256
+"""Instructions: bus transfers break ties."""
 
 
 @dataclass(frozen=True)
@@ -82,12 +84,6 @@ class HornerKernels:
         """What sums of the constants take."""
         return term_prices(self.constants, self.target)
 
-    def length(self, constants: tuple[int, ...]) -> int:
-        """Instructions of the program with these constants; at least `MISSING` where a weight is no sum of them."""
-        tables = weight_tables(constants, self.prices, self.largest)
-        terms = sum(walked(walk, tables)[0] for walk in self.walks)
-        return self.moves + terms + chain_of(frozenset(constants), self.image).length
-
     def program(self, constants: tuple[int, ...]) -> Plan:
         """That program, or a shorter one where sums turn out to be there already. All weights must be sums of the constants."""
         writer = PlanWriter(self.depth, self.target)
@@ -111,6 +107,7 @@ def horner_plans(
     *,
     image_stays: bool = False,
     seconds: float = math.inf,
+    costs: Costs = INSTRUCTIONS,
 ) -> Iterator[Plan | None]:
     """Plans of the sums (units of `2**-depth`; none zero), one sum after the other with the same constants, and None on the way to each;
     without an end, of ever longer searches, the first one in about so many seconds. None at all for weights of more than
@@ -122,72 +119,36 @@ def horner_plans(
     kernels, generator = horner_kernels(sums, depth, target, registers - 1), random.Random(seed)
     if kernels.largest > LARGEST_WEIGHT or kernels.digits < FEWEST_DIGITS * len(kernels.weights):
         return
+    powers = [3**power for power in range(kernels.constants)]  # of which every weight is a sum, if there are enough
+    constants = tuple(dict.fromkeys([kernels.image] * image_stays + powers))[: kernels.constants]
+    start = WalkChoice(constants, tuple(range(len(sums))), kernels.walks, IMPOSSIBLE)
+    problem = AnnealedProblem(target, kernels.image, 0, int(image_stays), far_price(costs))
     first = int(min(max(seconds * TURNS_A_SECOND, LEAST_ANNEALED), ANNEALED))
     for number in itertools.count():
-        search = _ConstantSearch(kernels, generator, image_stays)
         turns = first if not number else ANNEALED << min(number // SEARCHES_OF_A_LENGTH, MOST_DOUBLED)
-        for turn in range(turns):
-            search.turn(turn / turns)
-            if turn % BETWEEN_PAUSES == 0:
-                yield None
-        if search.best is None:
-            return  # so few constants do not make these weights
-        yield search.best
+        best: Plan | None = None
+        least = IMPOSSIBLE
+        for choice in annealed(problem, start, turns, generator.getrandbits(62)):
+            yield None
+            if choice is not None and choice.cost < least:
+                least = choice.cost
+                best = _shorter(replace(kernels, walks=choice.walks), choice.constants, image_stays, best)
+        if best is None:
+            return  # so few constants do not make these weights, or there is no compiler
+        yield best
 
 
-class _ConstantSearch:
-    """Annealing over constants, in units; the first one is the image where that stays."""
-
-    def __init__(self, kernels: HornerKernels, generator: random.Random, image_stays: bool) -> None:
-        self._kernels, self._random, self._fixed = kernels, generator, int(image_stays)
-        self.best: Plan | None = None
-        powers = [3**power for power in range(kernels.constants)]  # of which every weight is a sum, if there are enough
-        self._constants = tuple([kernels.image] * self._fixed + powers)[: kernels.constants]
-        self._cost, self._least = kernels.length(self._constants), MISSING
-        self._offer(self._constants, self._cost)
-
-    def turn(self, done: float) -> None:
-        """Another constant, taken if the program becomes shorter, or not much longer. `done`: the share of the search."""
-        drawn = self._drawn()
-        if drawn is None:
-            return
-        temperature = WARM * (1 - done) + COLD
-        cost = self._kernels.length(drawn)
-        if cost <= self._cost or self._random.random() < math.exp((self._cost - cost) / temperature):
-            self._constants, self._cost = drawn, cost
-        self._offer(drawn, cost)
-
-    def _offer(self, constants: tuple[int, ...], cost: int) -> None:
-        """The best program so far is one that fits, with the copies that it needs: making the constants may take more registers than
-        holding them."""
-        if cost >= self._least:
-            return
-        plan = self._kernels.program(constants)
-        held = replace(plan, results=(*plan.results, 0)) if self._fixed else plan
-        ordered = fitted(held, self._kernels.constants + 1, kept=len(plan.results) == 1)
-        if ordered is not None and len(ordered.steps) < self._least:
-            self._least = len(ordered.steps)
-            self.best = replace(ordered, results=ordered.results[: len(plan.results)])
-
-    def _drawn(self) -> tuple[int, ...] | None:
-        at = self._random.randrange(self._fixed, len(self._constants))
-        new = another_constant(self._constants[at], self._kernels.largest, self._random)
-        drawn = (*self._constants[:at], new, *self._constants[at + 1 :])
-        return drawn if are_constants(drawn, 2 * max(self._kernels.largest, self._kernels.image)) else None
+def far_price(costs: Costs) -> float:
+    """What a move by two cells takes more than one by one, in instructions; a little where it takes nothing."""
+    return max(FAR, costs.far / costs.plain - 1)
 
 
-def another_constant(old: int, largest: int, generator: random.Random) -> int:
-    """One that stands in the place of an old one, or is drawn anew, for weights up to `largest` in magnitude; it may be zero."""
-    ways = (
-        lambda: generator.randint(1, largest) * generator.choice((1, -1)),
-        lambda: -old,
-        lambda: old + generator.choice((-8, -4, -2, -1, 1, 2, 4, 8)),
-        lambda: (1 << generator.randrange(largest.bit_length())) * generator.choice((1, -1)),
-        lambda: old * 2 if generator.random() < 0.5 else int(old / 2),
-    )
-    return generator.choice(ways)()
-
-
-def are_constants(drawn: Sequence[int], most: int) -> bool:
-    """Whether none is zero, larger than `most`, or another one or its negative."""
-    return all(drawn) and max(map(abs, drawn)) <= most and len({abs(constant) for constant in drawn}) == len(drawn)
+def _shorter(kernels: HornerKernels, constants: tuple[int, ...], image_stays: bool, best: Plan | None) -> Plan | None:
+    """The program where it is shorter than the best one with the copies that it needs, and fits: making the constants may take more
+    registers than holding them."""
+    plan = kernels.program(constants)
+    held = replace(plan, results=(*plan.results, 0)) if image_stays else plan
+    ordered = fitted(held, kernels.constants + 1, kept=len(plan.results) == 1)
+    if ordered is None or (best is not None and len(ordered.steps) >= len(best.steps)):
+        return best
+    return replace(ordered, results=ordered.results[: len(plan.results)])

@@ -11,17 +11,20 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from kilotune.codegen.scamp.plan import Plan, PlanStep, computed, is_exact
 from kilotune.codegen.scamp.sums import Sum
 from kilotune.spaces.reverse_split.construction import starting_plans
 from kilotune.spaces.reverse_split.horner import horner_plans
-from kilotune.spaces.reverse_split.improvement import plan_cost
+from kilotune.spaces.reverse_split.improvement import plan_cost, step_cost
 from kilotune.spaces.reverse_split.nested_constants import most_nested, nested_plans
+from kilotune.spaces.reverse_split.pebbling import MOST_STEPS as MOST_PEBBLED
+from kilotune.spaces.reverse_split.pebbling import pebbled
 from kilotune.spaces.reverse_split.portfolio import WalkLimits, WalkPortfolio
 from kilotune.spaces.reverse_split.programs import Costs
 from kilotune.spaces.reverse_split.recomputing import recomputed
-from kilotune.spaces.reverse_split.remainders import Remainder, remainders
+from kilotune.spaces.reverse_split.remainders import Remainder, price_of, price_of_whole, remainders
 from kilotune.spaces.reverse_split.scheduling import fitted
 from kilotune.spaces.reverse_split.sharing import shared_plans
 from kilotune.spaces.reverse_split.slices import WorkSlices
@@ -35,6 +38,9 @@ SHARE_OF_CONSTRUCTION = 0.3
 MOST_STEPS = 40
 """Steps of walks for one kernel."""
 
+
+WORTH_REMAINDERS = 0.9
+"""Kernels that share constants are also searched less one another where that leaves so much of their price, or less."""
 
 SHARE_OF_NESTING, NESTINGS, MOST_NESTINGS = 0.2, 4, 16
 """What kernels that share constants take of the time, in how many searches, and how many these are at most."""
@@ -58,11 +64,16 @@ class KernelSearch:
         """In the end a plan of all wanted sums (units of `2**-depth`; distinct, none zero, none the image) that fits the
         registers, and before it one of shared constants, where that is a way; None for every step on the way, and where a kernel does not
         fit what is left."""
+        together: Plan | None = None
         if self.kept:
             together = yield from self._together(wanted)
             if together is not None:
                 yield together
         parts = remainders(wanted, Sum.image(self.depth), self.target, self.kept)
+        if together is not None and price_of(parts, self.target) > WORTH_REMAINDERS * price_of_whole(
+            wanted, self.target
+        ):
+            return
         found: list[Plan] = []
         left = self.seconds_left()
         for place, part in enumerate(parts):
@@ -110,7 +121,14 @@ class KernelSearch:
         until = left * (1 - SHARE_OF_NESTING)
         seconds = left * SHARE_OF_NESTING / NESTINGS
         found = nested_plans(
-            sums, self.depth, self.target, self.registers, self.seed, image_stays=image_stays, seconds=seconds
+            sums,
+            self.depth,
+            self.target,
+            self.registers,
+            self.seed,
+            image_stays=image_stays,
+            seconds=seconds,
+            costs=self.costs,
         )
         searches = 0
         for plan in found:
@@ -135,7 +153,14 @@ class KernelSearch:
         yield best
         seconds = SHARE_OF_CONSTRUCTION * (self.seconds_left() - until)
         constructed = horner_plans(
-            (total,), self.depth, self.target, registers, self.seed, image_stays=not last, seconds=seconds
+            (total,),
+            self.depth,
+            self.target,
+            registers,
+            self.seed,
+            image_stays=not last,
+            seconds=seconds,
+            costs=self.costs,
         )
         for found in constructed:
             yield best
@@ -154,7 +179,10 @@ class KernelSearch:
         """The plan where it is cheaper and fits, as it is or with values computed twice; else the best before it."""
         if plan_cost(plan, self.costs) >= standing.best_cost:
             return best
-        ordered = fitted(plan, registers) or recomputed(plan, registers, seed=self.seed)
+        price = partial(step_cost, costs=self.costs)
+        ordered = fitted(plan, registers) or pebbled(plan, registers, price, standing.best_cost)
+        if ordered is None and len(plan.steps) > MOST_PEBBLED:
+            ordered = recomputed(plan, registers, seed=self.seed)
         if ordered is None or plan_cost(ordered, self.costs) >= standing.best_cost:
             return best
         standing.best_cost = plan_cost(ordered, self.costs)

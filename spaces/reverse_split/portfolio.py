@@ -60,6 +60,7 @@ class WalkPortfolio:
         self._kept = kept
         self._seeds = itertools.count(seed * 1_000_003)
         self._walks: list[ProgramWalk] = []
+        self._waiting: list[ProgramWalk] = []
         self._standing = WalkLimits(0)
         self._squeezed: Plan | None = None
 
@@ -91,10 +92,13 @@ class WalkPortfolio:
             yield self._advanced(squeezing)
 
     def add(self, start: Plan) -> None:
-        """A walk from there takes the place of the one that stands worst."""
-        walks = self._walks
+        """A walk from there takes the place of the one that stands worst; during the first halving it waits for the end of it."""
+        walks, fresh = self._walks, self._walk(start, self._registers, 0)
+        if not walks:
+            self._waiting.append(fresh)
+            return
         walks.sort(key=_merit)
-        walks[-1] = self._walk(start, self._registers, 0)
+        walks[-1] = fresh
 
     def _halving(self, starts: Sequence[Plan]) -> Iterator[Plan]:
         """The half of the walks that stands worse ends, and the others have twice the work each."""
@@ -107,7 +111,8 @@ class WalkPortfolio:
             work *= 2
         walks.sort(key=_merit)
         hopeless = _merit(walks[-1])[0] and not _merit(walks[0])[0]
-        self._walks = [walk for walk in walks if not (hopeless and _merit(walk)[0])][:KEPT_WALKS]
+        hopeful = [walk for walk in walks if not (hopeless and _merit(walk)[0])]
+        self._walks, self._waiting = [*self._waiting[-1:], *hopeful][:KEPT_WALKS], []
 
     def _next(self, starts: Sequence[Plan], turn: int) -> Plan:
         walks = self._walks

@@ -92,6 +92,16 @@ def _differences(number: int, total: Sum, base: int, other: Sum, image: Sum) -> 
                 yield Remainder(number, left, base, sign, times, taken)
 
 
+def price_of(parts: Sequence[Remainder], target: str) -> float:
+    """About how many instructions those take together."""
+    return sum(_price(_priced(part, target)) for part in parts)
+
+
+def price_of_whole(wanted: Sequence[Sum], target: str) -> float:
+    """About how many instructions the sums take together where none takes another one."""
+    return price_of([Remainder(number, total) for number, total in enumerate(wanted)], target)
+
+
 def _price(priced: tuple[float, Remainder]) -> float:
     return priced[0]
 

@@ -18,6 +18,9 @@ from kilotune.spaces.reverse_split.cell_walks import CellWalk
 MOST_OF_A_CONSTANT, MOST_OF_FEW, FEW = 2, 3, 3
 """How often a weight has a constant, and how often where there are so few of them or fewer."""
 
+MANY, MOST_TERMS = 4, 5
+"""How many terms a weight has at most where there are more constants than so many: what takes more is better made by others."""
+
 MISSING = 1 << 20
 """The price of a weight that is no sum of the constants: more than any program takes."""
 
@@ -45,6 +48,8 @@ def term_prices(constants: int, target: str) -> TermPrices:
     most = MOST_OF_FEW if constants <= FEW else MOST_OF_A_CONSTANT
     span = range(-most, most + 1)
     counts = np.array(list(itertools.product(span, repeat=constants)), dtype=np.int64)
+    if constants > MANY:
+        counts = counts[np.abs(counts).sum(axis=1) <= MOST_TERMS]
     plus, minus = np.maximum(counts, 0), np.maximum(-counts, 0)
     inner = [[_added(plus, out, target) + _less(minus, taken) for out in (0, 1)] for taken in (0, 1)]
     begun = np.where(plus.sum(axis=1) > 0, [_added(plus, out + 1, target) for out in (0, 1)], 0)
