@@ -23,7 +23,7 @@ from kilotune.codegen.trained.classical import DOMAIN, TREES, without_classical
 from kilotune.codegen.trained.column_selection import with_columns_in_weights
 from kilotune.codegen.trained.constant_nodes import with_constants, with_executed_constants
 from kilotune.codegen.trained.conversion import Converted, convert, converted_nodes, shortened
-from kilotune.codegen.trained.endings import RENAMING, Ending, Returns, ending_of
+from kilotune.codegen.trained.endings import RENAMING, ROUNDING, Ending, Returns, ending_of
 from kilotune.codegen.trained.feature_scales import scaled_features
 from kilotune.codegen.trained.frames import over_frames
 from kilotune.codegen.trained.joining import with_joined_parts
@@ -107,9 +107,12 @@ def _rescaled(samples: Samples, scaling: FeatureScaling) -> Samples:
 
 
 def check_scores(model: TrainedGraph, converted: Converted) -> None:
-    """InputError for a file whose largest score is that of one: its class is always the first. And for one that puts the probabilities of
-    several yes behind those of their no, of which `ending_of` knows only one."""
+    """InputError for a file whose largest score is that of one: its class is always the first. For one that puts the probabilities of
+    several yes behind those of their no, of which `ending_of` knows only one. And for one whose probability is moved or bounded, so that it
+    would be told as a score is, by its sign."""
     ending, classes = ending_of(model), converted.class_count
+    if classes == 2 and "Sigmoid" not in ending.passed:
+        _check_probability(model, ending.score)
     if "Concat" in ending.passed:
         if classes != 2:
             expected, found = "those of no and yes, one each", f"{classes} of each"
@@ -119,6 +122,18 @@ def check_scores(model: TrainedGraph, converted: Converted) -> None:
         scores = _scores(model, ending)
         if scores.size == 1 or (ending.of_last_axis and scores.shape[-1] == 1):
             raise InputError(model.path, subject="scores", expected="those of at least two classes", found="one")
+
+
+def _check_probability(model: TrainedGraph, name: str) -> None:
+    """InputError where a value is a probability behind operators that leave it one."""
+    makers = {written: node for node in model.nodes for written in node.outputs}
+    last = node = makers.get(name)
+    while node is not None and node.kind in RENAMING | ROUNDING | {"Transpose", "Clip"} and node.inputs:
+        node = makers.get(node.inputs[0])
+    if last is not None and node is not None and node.kind == "Sigmoid" and node is not last:
+        raise InputError(
+            model.path, subject="output", expected="the Sigmoid of a score", found=f"{last.place} behind one"
+        )
 
 
 def _scores(model: TrainedGraph, ending: Ending) -> View:

@@ -147,8 +147,8 @@ def _refusal_of_pool(kind: str, attributes: Mapping[str, Any]) -> str:
 
 
 def _check_attribute_types(node: Any, opset: int) -> None:
-    """ValueError "expected X, found Y" for an attribute of another type than the operator's definition says. Passes over the graph read
-    attributes before anything is converted. Operators and attributes that the onnx package does not know are left to who converts them."""
+    """ValueError "expected X, found Y" for an attribute that the operator's definition has not, or has with another type. Passes over the
+    graph read attributes before anything is converted. Operators that the onnx package does not know are left to who converts them."""
     from onnx import AttributeProto, defs
 
     for name in (node.op_type, node.domain, *(attribute.name for attribute in node.attribute)):
@@ -159,6 +159,9 @@ def _check_attribute_types(node: Any, opset: int) -> None:
     except defs.SchemaError:
         return
     for attribute in node.attribute:
-        if attribute.name in known and attribute.type != (wanted := int(cast(Any, known[attribute.name].type))):
+        if attribute.name not in known:
+            names = ", ".join(sorted(known)) or "none"
+            raise ValueError(f"expected an attribute that {node.op_type} has ({names}), found {attribute.name!r}")
+        if attribute.type != (wanted := int(cast(Any, known[attribute.name].type))):
             expected, found = (AttributeProto.AttributeType.Name(kind).lower() for kind in (wanted, attribute.type))
             raise ValueError(f"expected an attribute {attribute.name} of type {expected}, found {found}")

@@ -24,7 +24,7 @@ from kilotune.codegen.trained.onnx_grids import (
     grid_of,
     quantised_constant,
 )
-from kilotune.codegen.trained.quantised import LARGEST, LOOKUP
+from kilotune.codegen.trained.quantised import LARGEST, LOOKUP, RESCALING
 from kilotune.codegen.trained.quantised_ends import Ends
 
 MOVING = frozenset(
@@ -153,7 +153,8 @@ def _rescale(translation: _Translation, node: TrainedNode, held: Held, grid: Qua
     if held.grid == grid:
         translation.add(node.in_its_place("Identity", held.name))
         return
-    translation.add(node.in_its_place(LOOKUP, held.name, entries=rescaling_entries(held.grid, grid)))
+    entries = rescaling_entries(held.grid, grid)
+    translation.add(node.in_its_place(LOOKUP, held.name, entries=entries, function=RESCALING))
 
 
 def _dequantize(translation: _Translation, node: TrainedNode) -> None:

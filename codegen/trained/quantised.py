@@ -29,6 +29,9 @@ LARGEST, AVERAGE, PADDING, LOOKUP = "quantised MaxPool", "quantised AveragePool"
 MEAN, SUM_OF_EVEN = "quantised Mean", "quantised Sum, halves to even"
 """Kinds of nodes, which no file has under these names."""
 
+RESCALING = "rescaling"
+"""The `function` of a table that takes integers to another grid."""
+
 
 def _image(builder: Builder, node: TrainedNode) -> tuple[View, int]:
     """The first operand (batch, height, width, channels), and how many axes it has in the file."""

@@ -24,7 +24,7 @@ from kilotune.codegen.trained.model import TrainedGraph, TrainedNode
 from kilotune.codegen.trained.onnx_models import read_onnx
 from kilotune.codegen.trained.onnx_quantised import with_kept_integers
 from kilotune.codegen.trained.qlinear import with_real_operators
-from kilotune.codegen.trained.quantised import LOOKUP
+from kilotune.codegen.trained.quantised import LOOKUP, RESCALING
 from kilotune.codegen.trained.samples import SamplePart, read_samples
 from kilotune.codegen.trained.tflite_models import read_tflite
 from kilotune.codegen.trained.zero_points import with_zero_points
@@ -90,12 +90,19 @@ def with_answer(model: TrainedGraph) -> TrainedGraph:
 
 
 def _ends_in_probability(model: TrainedGraph) -> bool:
-    """Whether what the model returns first comes from a Sigmoid."""
+    """Whether what the model returns first comes from a Sigmoid, on whatever grid it stands in the end."""
     makers = {name: node for node in model.nodes for name in node.outputs}
     node = makers.get(model.outputs[0])
-    while node is not None and node.kind in RENAMING and node.inputs[0] in makers:
+    while node is not None and _keeps_values(node) and node.inputs[0] in makers:
         node = makers[node.inputs[0]]
     return node is not None and node.attributes.get("function") == "Sigmoid"
+
+
+def _keeps_values(node: TrainedNode) -> bool:
+    """Whether its result stands for the same real numbers as its operand: renamed, moved, or on another grid."""
+    return node.kind in RENAMING | {"Transpose"} or (
+        node.kind == LOOKUP and node.attributes.get("function") == RESCALING
+    )
 
 
 def _integers(part: SamplePart, given: QuantisationGrid, made: QuantisationGrid | None) -> SamplePart:

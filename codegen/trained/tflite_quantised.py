@@ -34,6 +34,7 @@ from kilotune.codegen.trained.quantised import (
     MEAN,
     PADDING,
     PRODUCT,
+    RESCALING,
     SUM,
 )
 from kilotune.codegen.trained.tflite_grids import grid_of, is_end
@@ -254,7 +255,7 @@ def _between_grids(translation: Translation, operator: TfliteOperator) -> None:
     if is_end(translation, operator):
         translation.add(operator, "Identity", [translation.name(given.number)], translation.name(made.number))
     elif given.element_type == made.element_type == "INT8":
-        _lookup(rescaling_entries)(translation, operator)
+        _lookup(rescaling_entries, RESCALING)(translation, operator)
     else:
         found = f"{given.element_type} to {made.element_type}"
         raise ValueError(f"expected integers of 8 bits with a sign between the ends of the model, found {found}")

@@ -53,6 +53,13 @@ def test_pools_whose_padding_may_be_less_than_none_are_refused(kind: str, stride
     assert not read_onnx(whole.write(tmp_path)).nodes[0].refusal
 
 
+def test_attributes_that_an_operator_has_not_are_refused(tmp_path: Path) -> None:
+    """As onnxruntime refuses them; one of a name that conversion uses itself ended in an internal error (found by a reader)."""
+    case = Case("net", (1, 3), [("QuantizeLinear", ["x", "s"], ["y"], {"like": [1, 2]})], {"s": np.float32(1)})
+    expected = "expected an attribute that QuantizeLinear has (axis), found 'like'"
+    assert refusal(case, tmp_path) == f"node 0 (QuantizeLinear that writes 'y'): {expected}"
+
+
 def test_names_that_are_no_text_are_refused(tmp_path: Path) -> None:
     """Protobuf hands over their bytes."""
     path = Case("net", (1, 3), [("Relu", ["x"], ["y"], {})]).write(tmp_path)

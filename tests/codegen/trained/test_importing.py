@@ -107,6 +107,13 @@ def test_a_probability_of_one_class_is_its_scores_sign(tmp_path: Path) -> None:
     np.testing.assert_array_equal(labels_of(bundle), (FEATURES @ draw(6, 1) + draw(1) > 0)[:, 0])
 
 
+def test_a_probability_that_is_moved_is_no_score(tmp_path: Path) -> None:
+    """Its sign says nothing (found by a reader)."""
+    moved = ("Sigmoid", ["s"], ["p"], {}), ("Transpose", ["p"], ["y"], {"perm": [1, 0]})
+    with pytest.raises(InputError, match=r"output: expected the Sigmoid of a score, found node \d+ \(Transpose"):
+        imported(case(*moved, outputs=1), tmp_path, np.arange(30) % 2, returns=Returns.CLASS)
+
+
 def test_a_probability_of_a_probability_is_always_above_a_half(tmp_path: Path) -> None:
     """So the model always says yes (found by a reader: the first score's sign was told)."""
     twice = ("Sigmoid", ["s"], ["p"], {}), ("Sigmoid", ["p"], ["y"], {})
