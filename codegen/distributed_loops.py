@@ -100,7 +100,7 @@ class _Loop:
         """Variables that each round writes, and all of them, before it reads any."""
         for name in sorted({_written(step) for step in self.body} - self.shared):
             first = next(step for step in self.body if name in _names(step))
-            whole = not first.out_moves and np.unique(first.first.out).size == self.steps.size(name)
+            whole = not first.out_moves and len(set(first.first.out.reshape(-1).tolist())) == self.steps.size(name)
             if whole and _written(first) == name and not any(s.variable == name for s in first.first.sources):
                 yield name
 

@@ -23,7 +23,7 @@ def all_rounds(step: Step, wide: Mapping[str, int]) -> Step | None:
         return None
     vary = [any(name in wide for name, _ in moves) for moves in step.moves]
     out_places = offsets(step.out_moves, wide)
-    written_once = np.unique(out_places).size == out_places.size
+    written_once = len(set(out_places.reshape(-1).tolist())) == out_places.size
     unknown = tuple(replace(source, consecutive=False, grid=None) for source in first.sources)
     first = replace(first, consecutive=False, grid=None, sources=unknown)
     step = replace(step, first=first)

@@ -85,7 +85,7 @@ class _CoreShares:
 
     @classmethod
     def of(cls, streams: Sequence[Stream], cores: Sequence[int], pace: int, hardware: Hardware) -> _CoreShares:
-        """Of a placement, cores by stage, at a pace of so many ticks an image."""
+        """The buffers of a placement, cores by stage, at a pace of so many ticks an image."""
         of_reader = np.array([*cores, hardware.cores], dtype=np.int64)  # GMEM, -1, is the last one
         packets, bits, readers = np.array([(s.packets, s.cell_bits, s.reader) for s in streams], dtype=np.int64).T
         paces = MOST_ROOM if hardware.stages_per_core == 1 else MOST_SHARED_ROOM
