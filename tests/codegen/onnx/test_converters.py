@@ -100,7 +100,7 @@ def converted(seed: int) -> tuple[QuantisedGraph, Crossbar, Graph, object]:
 
 
 @given(seed=strategies.integers(0, 2**32 - 1))
-@settings(max_examples=12)
+@settings(max_examples=8)
 def test_all_executions_have_the_same_converters(seed: int) -> None:
     """The definition, onnxruntime on the rewritten file, cores with their buffers, and the exported runner."""
     quantised, crossbar, graph, proto = converted(seed)

@@ -93,7 +93,7 @@ def test_every_share_alone_leaves_out_what_the_others_have() -> None:
 @pytest.mark.parametrize("target", ["auke", "scamp5"])
 def test_a_proof_by_two_threads_is_that_of_one(target: str) -> None:
     generator = random.Random(7)
-    for _ in range(10):
+    for _ in range(7):
         wanted = tuple(dict.fromkeys(computed(random_plan(target, 6, 5, generator))))
         bound = lower_bound(wanted, 5, target)
         proofs = [proof_of(wanted, target, 5, INSTRUCTIONS, bound, threads) for threads in (1, 2)]
