@@ -52,7 +52,9 @@ def emit_product(
         case ir.Conv2D(), Convolution(beside=True) if takes_windows(context, operation, total):
             emit_conv2d_by_windows(context, operation, schedule, total, row)
         case ir.Conv2D(), Convolution(beside=True) if not (
-            whole.numbered or operation.pads_with_numbers or _overwrites_for_next_filter(context, operation)
+            whole.numbered
+            or operation.pads_with_numbers
+            or (then is None and _overwrites_for_next_filter(context, operation))  # a chain stores elsewhere
         ):
             _emit_conv2d_by_runs(context, operation, schedule, total, row.number)
         case ir.Conv2D(), Convolution() if takes_channels(context, operation, total):
