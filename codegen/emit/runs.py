@@ -203,7 +203,7 @@ def _stepping(context: Context, total: SumOfProducts, a: str, b: str, steps: int
     size = "uint_fast8_t" if max(_run_lengths(context)) < 256 * steps else "uint_fast16_t"
     name = f"kt_dot_{kind_of(context, a)}_{kind_of(context, b)}_{total.key}_by{steps}"
     takes = f"{_parameter(context, a, 0)}, {_parameter(context, b, 1)}"
-    several = _steps(context, total, (a, b), steps)[1]
+    several = _steps(context, total, (a, b), steps)
     body = "\n".join(line if line.startswith("#") else f"        {line}" for line in several)
     text = (
         f"/* sum + p0[0] * p1[0] + ... over {steps} * rounds > 0 products */\n"
@@ -213,12 +213,12 @@ def _stepping(context: Context, total: SumOfProducts, a: str, b: str, steps: int
     return context.operators.require(name, text)
 
 
-def _steps(context: Context, total: SumOfProducts, pair: tuple[str, str], steps: int) -> tuple[list[str], list[str]]:
-    """C of one step, and of several."""
+def _steps(context: Context, total: SumOfProducts, pair: tuple[str, str], steps: int) -> list[str]:
+    """C of several steps."""
     storage, step = context.storage, _step(context, total, *pair)
     first, second = (Factor(storage.bits[name], storage.in_flash(name)) for name in pair)
     sum_bits = int(total.kind.strip("uint_")) if total.plain else None
-    return step, several_steps(steps, step, (first, second), sum_bits)
+    return several_steps(steps, step, (first, second), sum_bits)
 
 
 def _counter(count: int) -> str:
@@ -287,7 +287,7 @@ def _rows_function(context: Context, total: SumOfProducts, a: str, b: str, form:
     lines = _step(context, total, a, b)
     if steps:
         name += f"_by{steps}"
-        lines = _steps(context, total, (a, b), steps)[1]
+        lines = _steps(context, total, (a, b), steps)
     step = "\n".join(line if line.startswith("#") else f"            {line}" for line in lines)
     count = f"n > 0 times {steps}" if steps else "n > 0"
     return context.operators.require(

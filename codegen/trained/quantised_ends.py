@@ -29,7 +29,7 @@ Ends = tuple[float, float]
 """The real numbers of the least and of the largest integer."""
 
 
-def with_ends(model: TrainedGraph, features: RealArray, wanted: Returns = Returns.VALUE) -> TrainedGraph:
+def with_ends(model: TrainedGraph, features: RealArray, wanted: Returns) -> TrainedGraph:
     """The model with `ENDS` for each QuantizeLinear whose values on the samples are beyond where its integers end.
 
     features: [samples, features]; `wanted`: what the program returns, since the file may end in what only a class is told of. Where all

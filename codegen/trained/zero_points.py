@@ -29,9 +29,8 @@ def with_zero_points(graph: TrainedGraph) -> TrainedGraph:
                 node = _with_none(node, made, constants)
             if node.kind == "QuantizeLinear" and made is not None:
                 types[node.output] = made
-        elif node.kind in MOVING:
-            found = next((types[name] for name in node.inputs if name in types), None)
-            types.update({} if found is None else dict.fromkeys(node.outputs, found))
+        elif node.kind in MOVING and node.inputs[0:1] and node.inputs[0] in types:
+            types.update(dict.fromkeys(node.outputs, types[node.inputs[0]]))
         nodes.append(node)
     return replace(graph, nodes=tuple(nodes), constants=constants)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ctypes
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -94,6 +94,15 @@ def annealed(problem: AnnealedProblem, start: WalkChoice, turns: int, seed: int)
             temperatures = (warm + (cold - warm) * (at - begin) / (end - begin) for at in (done, until))
             call.run(library, until - done, *temperatures)
             yield None if end == apart else call.best
+
+
+def improving(choices: Iterable[WalkChoice | None]) -> Iterator[WalkChoice | None]:
+    """Each choice that costs less than all before it, None in the place of every other one."""
+    least = IMPOSSIBLE
+    for choice in choices:
+        better = choice is not None and choice.cost < least
+        least = choice.cost if choice is not None and better else least
+        yield choice if better else None
 
 
 class _Call:

@@ -18,7 +18,7 @@ from functools import cached_property
 from kilotune.codegen.scamp.kernel import signed_digits
 from kilotune.codegen.scamp.plan import Plan
 from kilotune.codegen.scamp.sums import Sum
-from kilotune.spaces.reverse_split.cell_annealing import IMPOSSIBLE, AnnealedProblem, WalkChoice, annealed
+from kilotune.spaces.reverse_split.cell_annealing import IMPOSSIBLE, AnnealedProblem, WalkChoice, annealed, improving
 from kilotune.spaces.reverse_split.cell_walks import CellWalk, cell_walk
 from kilotune.spaces.reverse_split.constants import chain_of
 from kilotune.spaces.reverse_split.plan_writer import PlanWriter
@@ -127,11 +127,9 @@ def horner_plans(
     for number in itertools.count():
         turns = first if not number else ANNEALED << min(number // SEARCHES_OF_A_LENGTH, MOST_DOUBLED)
         best: Plan | None = None
-        least = IMPOSSIBLE
-        for choice in annealed(problem, start, turns, generator.getrandbits(62)):
+        for choice in improving(annealed(problem, start, turns, generator.getrandbits(62))):
             yield None
-            if choice is not None and choice.cost < least:
-                least = choice.cost
+            if choice is not None:
                 best = _shorter(replace(kernels, walks=choice.walks), choice.constants, image_stays, best)
         if best is None:
             return  # so few constants do not make these weights, or there is no compiler

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 
 from kilotune.codegen.scamp.plan import Plan
 from kilotune.codegen.scamp.sums import Sum
-from kilotune.spaces.reverse_split.cell_annealing import IMPOSSIBLE, AnnealedProblem, WalkChoice, annealed
+from kilotune.spaces.reverse_split.cell_annealing import IMPOSSIBLE, AnnealedProblem, WalkChoice, annealed, improving
 from kilotune.spaces.reverse_split.constants import chain_of
 from kilotune.spaces.reverse_split.horner import (
     FEWEST_DIGITS,
@@ -71,11 +71,9 @@ def nested_plans(
     failed = 0
     while failed < MOST_FAILED:
         best: Plan | None = None
-        least = IMPOSSIBLE
-        for choice in annealed(problem, start, turns, generator.getrandbits(62)):
+        for choice in improving(annealed(problem, start, turns, generator.getrandbits(62))):
             yield None
-            if choice is not None and choice.cost < least:
-                least = choice.cost
+            if choice is not None:
                 plan = fitted(nested_program(kernels, choice, int(image_stays)), registers)
                 best = plan if plan is not None and (best is None or len(plan.steps) < len(best.steps)) else best
         failed = failed + 1 if best is None else 0

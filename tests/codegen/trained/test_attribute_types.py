@@ -75,3 +75,18 @@ def test_numbers_of_more_axes_than_what_they_meet_are_refused(kind: str, tmp_pat
     case = Case("net", (1, 3), [(kind, ["x", "k"], ["y"], {})], {"k": np.full((1, 1, 1), 2.0, np.float32)})
     said = f"node 0 ({kind} that writes 'y'): expected a number of at most 2 axes, found one of 3"
     assert refusal(case, tmp_path) == said
+
+
+def test_averages_over_gaps_with_auto_pad_are_refused(tmp_path: Path) -> None:
+    """onnxruntime makes another number of results than ONNX's reference (found by a reader)."""
+    attributes = {"kernel_shape": [2], "dilations": [2], "auto_pad": "SAME_UPPER"}
+    case = Case("net", (1, 1, 6), [("AveragePool", ["x"], ["y"], attributes)], opset=19)
+    expected = "expected pads for a window with gaps, found auto_pad, of which executions of ONNX differ"
+    assert refusal(case, tmp_path, count=6) == f"node 0 (AveragePool that writes 'y'): {expected}"
+
+
+def test_features_beyond_floats_of_32_bits_are_refused(tmp_path: Path) -> None:
+    path = Case("net", (1, 3), [("Relu", ["x"], ["y"], {})]).write(tmp_path)
+    np.savez(tmp_path / "d.npz", X=np.array([[0.0, 1.0, 2.0], [0.0, 1e300, 2.0]]))
+    with pytest.raises(InputError, match=r"element \[1, 1\]: expected a number of a float of 32 bits, found 1e\+300"):
+        import_bundle(path, tmp_path / "d.npz")

@@ -73,16 +73,6 @@ def test_an_output_whose_name_is_no_text_is_refused(tmp_path: Path) -> None:
         import_bundle(path, tmp_path / "d.npz")
 
 
-def test_rounded_probabilities_are_left_out_too(tmp_path: Path) -> None:
-    """As quantised files end; what is rounded before the scores is another matter."""
-    made = case(("Softmax", ["s"], ["p"], {"axis": 1}), ("QuantizeLinear", ["p", "step", "zero"], ["q"], {}),
-                ("DequantizeLinear", ["q", "step", "zero"], ["y"], {}))  # fmt: skip
-    rounding = {"step": np.float32(1 / 256), "zero": np.uint8(0)}
-    bundle = imported(Case("net", (1, 6), made.nodes, {**made.constants, **rounding}), tmp_path)
-    assert bundle.class_count == 3
-    np.testing.assert_array_equal(labels_of(bundle), SCORES.argmax(axis=1))
-
-
 @pytest.mark.parametrize(("shape", "axis"), [((3, 4), 0), ((2, 4), 2), ((2,), 0)])
 def test_scales_of_other_blocks_are_refused(shape: tuple[int, ...], axis: int, tmp_path: Path) -> None:
     nodes = [
@@ -101,38 +91,12 @@ def test_real_targets_make_a_numerical_model(tmp_path: Path) -> None:
     assert (bundle.class_count, bundle.program.result_kind) == (None, ir.ResultKind.REAL)
 
 
-def test_a_probability_of_one_class_is_its_scores_sign(tmp_path: Path) -> None:
-    bundle = imported(case(("Sigmoid", ["s"], ["y"], {}), outputs=1), tmp_path, np.arange(30) % 2)
-    assert bundle.class_count == 2
-    np.testing.assert_array_equal(labels_of(bundle), (FEATURES @ draw(6, 1) + draw(1) > 0)[:, 0])
-
-
-def test_a_probability_that_is_moved_is_no_score(tmp_path: Path) -> None:
-    """Its sign says nothing (found by a reader)."""
-    moved = ("Sigmoid", ["s"], ["p"], {}), ("Transpose", ["p"], ["y"], {"perm": [1, 0]})
-    with pytest.raises(InputError, match=r"output: expected the Sigmoid of a score, found node \d+ \(Transpose"):
-        imported(case(*moved, outputs=1), tmp_path, np.arange(30) % 2, returns=Returns.CLASS)
-
-
-def test_a_probability_of_a_probability_is_always_above_a_half(tmp_path: Path) -> None:
-    """So the model always says yes (found by a reader: the first score's sign was told)."""
-    twice = ("Sigmoid", ["s"], ["p"], {}), ("Sigmoid", ["p"], ["y"], {})
-    assert labels_of(imported(case(*twice, outputs=1), tmp_path, np.arange(30) % 2)).all()
-
-
 @pytest.mark.parametrize("labels", [np.arange(30) % 3 + 1, np.arange(30) % 2 * 2 - 1, np.arange(30) / 7])
 def test_labels_that_no_score_stands_for_are_refused(labels: np.ndarray, tmp_path: Path) -> None:
     with pytest.raises(
         InputError, match=r"labels: expected a class from 0 to 2, since the model returns 3 numbers, found"
     ):
         imported(case(), tmp_path, labels)
-
-
-def test_probabilities_that_are_cut_off_do_not_decide_by_what_was_cut(tmp_path: Path) -> None:
-    """The largest of whole numbers is the first of equals, most often another than the largest probability."""
-    cut = case(("Sigmoid", ["s"], ["p"], {}), ("Cast", ["p"], ["c"], {"to": 7}), ("ArgMax", ["c"], ["y"], {"axis": 1}))
-    with pytest.raises(InputError, match="expected real numbers to stay real numbers, found a Cast to type 7"):
-        imported(cut, tmp_path)
 
 
 def test_what_a_program_returns_may_be_said(tmp_path: Path) -> None:
@@ -240,73 +204,10 @@ def test_a_quantised_file_is_a_float_model_again_with_the_relu_that_its_integers
     np.testing.assert_allclose(run_float(bundle.program, bundle.parameters, FEATURES).outputs, expected, atol=1e-5)
 
 
-def test_a_softmax_over_another_axis_is_not_left_out(tmp_path: Path) -> None:
-    """Over the batch of one it makes ones of all scores, of which the first is the largest."""
-    model = case(("Softmax", ["s"], ["p"], {"axis": 0}), ("ArgMax", ["p"], ["y"], {"axis": 1}))
-    try:
-        labels = labels_of(imported(model, tmp_path))
-    except InputError:
-        return  # refused is not wrong
-    assert not labels.any()
-
-
-@pytest.mark.parametrize("tail", [("ArgMax", ["s"], ["y"], {"axis": 1}), ("Softmax", ["s"], ["y"], {"axis": 1})])
-def test_the_largest_of_one_score_is_refused(
-    tail: tuple[str, list[str], list[str], dict[str, Any]], tmp_path: Path
-) -> None:
-    with pytest.raises(InputError, match="expected those of at least two classes, found one"):
-        imported(case(tail, outputs=1), tmp_path)
-
-
-@pytest.mark.parametrize("largest", [True, False])
-def test_probabilities_of_one_score_each_are_refused(largest: bool, tmp_path: Path) -> None:
-    """Each is 1 whatever its score is."""
-    nodes: list[Any] = [("Gemm", ["x", "w"], ["s"], {}), ("Reshape", ["s", "rows"], ["r"], {})]
-    nodes.append(("Softmax", ["r"], ["p" if largest else "y"], {"axis": -1}))
-    nodes += [("ArgMax", ["p"], ["y"], {"axis": 0})] * largest
-    constants = {"w": draw(6, 3), "rows": np.array([3, 1])}
-    with pytest.raises(InputError, match="scores: expected those of at least two classes, found one"):
-        imported(Case("net", (1, 6), nodes, constants), tmp_path)
-
-
-def test_several_yes_behind_their_no_are_not_taken_for_two_classes(tmp_path: Path) -> None:
-    nodes = [
-        ("Gemm", ["x", "w"], ["s"], {}),
-        ("Sigmoid", ["s"], ["p"], {}),
-        ("Sub", ["one", "p"], ["q"], {}),
-        ("Concat", ["q", "p"], ["c"], {"axis": 1}),
-        ("ArgMax", ["c"], ["y"], {"axis": 1}),
-    ]
-    constants = {"w": draw(6, 3), "one": np.float32(1.0)}
-    with pytest.raises(InputError, match="probabilities: expected those of no and yes, one each, found 3 of each"):
-        imported(Case("net", (1, 6), nodes, constants), tmp_path)
-
-
-@pytest.mark.parametrize("names", [(1, 2), (-1, 1)])
-def test_other_labels_of_one_probability_are_refused(names: tuple[int, int], tmp_path: Path) -> None:
-    model = case(("Sigmoid", ["s"], ["y"], {}), outputs=1)
-    with pytest.raises(InputError, match=rf"labels: expected 0 and 1, .*, found {names[0]} and {names[1]}"):
-        imported(model, tmp_path, np.array(names)[np.arange(30) % 2])
-
-
 def test_a_node_with_more_results_than_its_operator_has_is_refused(tmp_path: Path) -> None:
     nodes = [("Squeeze", ["k"], ["c", "d"], {}), ("Add", ["x", "d"], ["y"], {})]
     with pytest.raises(InputError, match=r"expected inputs that were written before, found .d."):
         imported(Case("net", (1, 6), nodes, {"k": np.ones((1, 6), np.float32)}), tmp_path)
-
-
-def test_two_scores_become_one_whose_sign_is_the_class(tmp_path: Path) -> None:
-    weights = np.random.default_rng(9).normal(0, 1, (6, 2)).astype(np.float32)
-    nodes = [("Gemm", ["x", "w", "b"], ["s"], {}), ("Softmax", ["s"], ["y"], {"axis": 1})]
-    bundle = imported(Case("two", (1, 6), nodes, {"w": weights, "b": np.float32([0.2, -0.1])}), tmp_path)
-    scores = FEATURES @ weights.astype(float) + np.float32([0.2, -0.1])
-    np.testing.assert_array_equal(labels_of(bundle), scores.argmax(axis=1))
-    assert 0 < labels_of(bundle).mean() < 1
-    assert bundle.class_count == 2
-    assert {v.shape for v in bundle.program.variables if v.role is ir.Role.PARAMETER and len(v.shape) == 2} <= {
-        (6, 1),
-        (1, 6),
-    }
 
 
 @pytest.mark.parametrize(("low", "refused"), [(-3.0, True), (0.0, False)])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import tempfile
 from fractions import Fraction
 from pathlib import Path
@@ -236,6 +237,35 @@ def test_a_product_of_steps_keeps_its_axes(
     path = quantised(*nodes, shape=(1, 5, 6), **constants).write(tmp_path)
     found, expected = compared(path, random.normal(0, 2, (12, 30)))
     np.testing.assert_array_equal(found, expected)
+
+
+def test_a_probability_on_another_grid_is_still_one(tmp_path: Path) -> None:
+    """Yes is more than a half of it, not more than 0 (found by a reader: 94 of 200 classes wrong)."""
+    random = np.random.default_rng(6)
+    constants = {"w": random.integers(-100, 100, (6, 1)).astype(np.int8), "ws": np.float32(0.02), "wz": np.int8(0),
+                 "p": np.float32(1 / 256), "pz": np.int8(-128), "q": np.float32(1 / 200), "qz": np.int8(-100)}  # fmt: skip
+    nodes = [("DequantizeLinear", ["w", "ws", "wz"], ["m"], {}), ("MatMul", ["r", "m"], ["a"], {}),
+             ("QuantizeLinear", ["a", "t", "u"], ["i0"], {}), ("DequantizeLinear", ["i0", "t", "u"], ["b"], {}),
+             ("Sigmoid", ["b"], ["c"], {}), ("QuantizeLinear", ["c", "p", "pz"], ["i1"], {}),
+             ("DequantizeLinear", ["i1", "p", "pz"], ["d"], {}), ("QuantizeLinear", ["d", "q", "qz"], ["i2"], {}),
+             ("DequantizeLinear", ["i2", "q", "qz"], ["y"], {})]  # fmt: skip
+    path = quantised(*nodes, **constants).write(tmp_path)
+    reals = random.normal(0, 2, (40, 6))
+    np.savez(tmp_path / "d.npz", X=reals, y=np.arange(40) % 2)
+    bundle = import_quantised_bundle(path, tmp_path / "d.npz")
+    assert bundle.class_count == 2
+    assert bundle.train is not None
+    found = run_reference(lower_quantised(bundle.program), bundle.parameters, bundle.train.features)[0][:, 0]
+    np.testing.assert_array_equal(found, executed(path, reals)[:, 0] > 0.5)
+
+
+def test_averages_over_gaps_are_refused(tmp_path: Path) -> None:
+    """The size of the result counted them, the sums did not (found by a reader)."""
+    nodes = [("AveragePool", ["r"], ["a"], {"kernel_shape": [2], "dilations": [2]}), *closed("a")]
+    case = dataclasses.replace(quantised(*nodes, shape=(1, 2, 7)), opset=19)
+    np.savez(tmp_path / "d.npz", X=np.zeros((3, 14)))
+    with pytest.raises(InputError, match=r"expected a window without gaps, found dilations \[1, 2\]"):
+        import_quantised_bundle(case.write(tmp_path), tmp_path / "d.npz")
 
 
 def test_one_score_alone_tells_no_classes_apart(tmp_path: Path) -> None:
