@@ -96,8 +96,13 @@ def _leaky_relu(translation: Translation, operator: TfliteOperator) -> None:
 
 
 def _softmax(translation: Translation, operator: TfliteOperator) -> None:
-    reads = [translation.name(operator.reads[0])]
-    translation.add(operator, "Softmax", reads, translation.name(operator.writes[0]), axis=-1)
+    value, beta = translation.name(operator.reads[0]), operator.options.get("Beta", 0.0)
+    if not 0.0 < beta < np.inf:
+        raise ValueError(f"expected a Softmax whose beta is above 0, found {beta:g}")
+    if beta != 1.0:
+        factor = translation.constant_of(operator, "beta", np.array(beta))
+        value = translation.add(operator, "Mul", [value, factor], f"{translation.name(operator.writes[0])}_scaled")
+    translation.add(operator, "Softmax", [value], translation.name(operator.writes[0]), axis=-1)
 
 
 def _reduction(kind: str) -> Translator:

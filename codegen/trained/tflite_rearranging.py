@@ -90,17 +90,17 @@ def _strided_slice(translation: Translation, operator: TfliteOperator) -> None:
     without, shrunk = option(operator, "BeginMask", 0), option(operator, "ShrinkAxisMask", 0)
     to_the_end, axes = option(operator, "EndMask", 0), range(len(begin))
     least, most = -(1 << 31) - 1, 1 << 31
+    starts = [(0 if steps[a] > 0 else shape[a] - 1) if without >> a & 1 else begin[a] for a in axes]
     ends = []
     for axis in axes:
         if shrunk >> axis & 1:
-            ends.append(begin[axis] + 1 if begin[axis] != -1 else shape[axis])
+            ends.append(starts[axis] + 1 if starts[axis] != -1 else shape[axis])
         elif to_the_end >> axis & 1:
             ends.append(most if steps[axis] > 0 else least)
+        elif option(operator, "Offset", 0):
+            ends.append(end[axis] + starts[axis] + (shape[axis] if starts[axis] < 0 else 0))
         else:
             ends.append(end[axis])
-    starts = [
-        (0 if steps[a] > 0 else shape[a] - 1) if without >> a & 1 and not shrunk >> a & 1 else begin[a] for a in axes
-    ]
     parts = {"starts": starts, "ends": ends, "axes": list(axes), "steps": steps}
     reads = [translation.constant_of(operator, label, np.array(numbers)) for label, numbers in parts.items()]
     stem = translation.name(operator.writes[0])

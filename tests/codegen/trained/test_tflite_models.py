@@ -64,6 +64,9 @@ OPERATORS = (
                 ("StridedSliceOptions", {"BeginMask": 1, "EndMask": 1})),
     OneOperator("STRIDED_SLICE", (4, 3), [(3,)], [ints(-1, 0), ints(0, 0), ints(1, 1)],
                 ("StridedSliceOptions", {"EndMask": 2, "ShrinkAxisMask": 1}), name="row"),
+    OneOperator("STRIDED_SLICE", (4, 3), [(3,)], [ints(2, 0), ints(3, 3), ints(1, 1)],
+                ("StridedSliceOptions", {"BeginMask": 1, "ShrinkAxisMask": 1}), name="first row by both masks"),
+    OneOperator("SOFTMAX", (1, 6), [(1, 6)], (), ("SoftmaxOptions", {"Beta": 0.5})),
     OneOperator("SLICE", (1, 8), [(1, 3)], [ints(0, 2), ints(-1, 3)]),
 )  # fmt: skip
 
@@ -91,6 +94,22 @@ def test_a_quantised_network_is_its_float_model_again(name: str, size: float, le
     expected = executed(path, features).argmax(axis=1)
     assert (found == expected).mean() >= least
     assert made.class_count == {"kws_int8": 12, "ic_int8": 10}[name]
+
+
+@pytest.mark.parametrize("begin", [1, -2])
+def test_a_span_by_its_length(tmp_path: Path, begin: int) -> None:
+    """TensorFlow Lite Micro refuses it; the schema says that the end is counted from the beginning then."""
+    one = OneOperator("STRIDED_SLICE", (3, 4), [(2, 4)], [ints(begin, 0), ints(2, 4), ints(1, 1)], ("StridedSliceOptions", {"Offset": True}))
+    made = convert(read_tflite(one.write(tmp_path / "one.tflite")), "one", Returns.VALUE)
+    found = run_float(made.program, made.parameters, one.features).outputs
+    np.testing.assert_allclose(found.reshape(-1, 2, 4), one.features.reshape(-1, 3, 4)[:, 1:])
+
+
+def test_a_softmax_without_beta_is_refused(tmp_path: Path) -> None:
+    """Then it is 0, and all probabilities the same."""
+    path = OneOperator("SOFTMAX", (1, 6), [(1, 6)], (), ("SoftmaxOptions", {})).write(tmp_path / "one.tflite")
+    with pytest.raises(InputError, match="expected a Softmax whose beta is above 0, found 0"):
+        convert(read_tflite(path), "one", Returns.VALUE)
 
 
 def test_operators_that_cannot_be_converted_are_named(tmp_path: Path) -> None:
