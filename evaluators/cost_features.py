@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from kilotune.codegen import ir
 from kilotune.codegen.arrays import IntArray
-from kilotune.codegen.emit.pairs import BLOCKS
+from kilotune.codegen.emit.pairs import BLOCKS, MOST_ROWS
 from kilotune.codegen.fixed.arithmetic import Rounding
 from kilotune.codegen.fixed.encoding import LAYOUTS
 
@@ -41,7 +41,13 @@ UNFITTED_QUANTISED = "Multiply"
 FUNCTIONS = ("Exp", "Sigmoid", "Tanh")
 _REACHED = ("pointer", "number")
 _LENGTHS = ("short", "long")
-_ROWS = tuple(str(rows) for rows in BLOCKS)
+BLOCK_SIZES: tuple[tuple[int, int], ...] = (
+    *((rows, 1) for rows in BLOCKS),
+    *((rows, 2) for rows in BLOCKS if rows <= MOST_ROWS[2]),
+)
+"""Rows, and how many operands meet them."""
+
+_ROWS = tuple(f"{rows}x{operands}" if operands > 1 else str(rows) for rows, operands in BLOCK_SIZES)
 _PACKED = tuple(str(width) for width in sorted(LAYOUTS))
 _UNPACKED = ("single", "group", "walk", "run")
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from kilotune.codegen import ir
 from kilotune.codegen.arrays import FloatArray
-from kilotune.codegen.emit.blocks import filters_lie_beside, lies_in_one_run, rows_of_matrices
+from kilotune.codegen.emit.blocks import filters_lie_beside, follows, lies_in_one_run, rows_of_matrices
 from kilotune.codegen.emit.depthwise import channels_lie_beside
 from kilotune.codegen.emit.packing import in_whole_groups, walks
 from kilotune.codegen.emit.schedule import (
@@ -114,8 +114,12 @@ class ProductCosts:
         places = elements / filters
         with c.only(taken):
             c.frame("Conv2D", places / operation.out.size * filters, elements, places, filters)
-            self._windows(c, row, operation, schedule, places)
-            count_calls(c, row, self._shape, (b, a), (places, filters, operation.taps))
+            operands = min(self._shape.places, operation.out.shape[2])
+            self._windows(c, row, operation, schedule, places, operands)
+            together, left = divmod(operation.out.shape[2], operands)
+            calls = places / operation.out.shape[2]
+            count_calls(c, row, self._shape, (b, a), (calls * together, filters, operation.taps), operands)
+            count_calls(c, row, self._shape, (b, a), (calls * left, filters, operation.taps))
         return taken
 
     def _convolved_by_steps(
@@ -156,9 +160,12 @@ class ProductCosts:
             self._sum(c, row, (products, elements), factors, operation.taps)
         return taken
 
-    def _windows(self, c: Collector, row: int, operation: ir.Conv2D, schedule: Convolution, places: float) -> None:
-        """What lies under the window is copied, at so many places."""
-        if lies_in_one_run(operation, schedule):
+    def _windows(
+        self, c: Collector, row: int, operation: ir.Conv2D, schedule: Convolution, places: float, operands: int = 1
+    ) -> None:
+        """What lies under the window is copied, at so many places, unless the image has it in one run, and that of neighbours behind it.
+        What is copied besides, where results lie over the image, is left out."""
+        if lies_in_one_run(operation, schedule) and (operands == 1 or follows(operation)):
             return
         inside = schedule.axes[0].share_inside * schedule.axes[1].share_inside
         c.add(places, number("window"))

@@ -7,12 +7,12 @@ from collections.abc import Iterator
 import numpy as np
 
 from kilotune.codegen import ir
-from kilotune.codegen.emit.pairs import BLOCKS, TERMS
+from kilotune.codegen.emit.pairs import TERMS
 from kilotune.codegen.emit.schedule import in_order, scales_terms
 from kilotune.codegen.emit.shape import CodeShape
 from kilotune.codegen.fixed.table import Column
 from kilotune.evaluators.cost_collector import Collector, CountedOperand, Mask
-from kilotune.evaluators.cost_features import number, width_position
+from kilotune.evaluators.cost_features import BLOCK_SIZES, number, width_position
 
 _PAIRED = (8, 16)
 
@@ -32,23 +32,28 @@ def writes_results(c: Collector, row: int, operation: ir.Product, taken: Mask) -
 
 
 def count_calls(
-    c: Collector, row: int, shape: CodeShape, pair: tuple[CountedOperand, CountedOperand], sizes: tuple[float, int, int]
+    c: Collector,
+    row: int,
+    shape: CodeShape,
+    pair: tuple[CountedOperand, CountedOperand],
+    sizes: tuple[float, int, int],
+    operands: int = 1,
 ) -> None:
-    """`pair`: weights and operand; `sizes`: calls, the rows of each and the terms of a row. What becomes of a sum counts with its row,
-    where the call does that (`writes_results`)."""
+    """`pair`: weights and operand; `sizes`: calls, the rows of each and the terms of a row; `operands`: how many meet the rows in a call.
+    What becomes of a sum counts with its row, where the call does that (`writes_results`)."""
     (calls, rows, terms), (weights, operand) = sizes, pair
     widths = [width_position(c.bits(factor, row, place)) for place, factor in enumerate((weights, operand))]
     c.add(calls, number("call"))
-    c.add(calls * rows, number("row"))
-    for position, blocks in _blocks(shape.rows, rows):
+    c.add(calls * rows * operands, number("row"))
+    for position, blocks in _blocks(shape.rows, rows, operands):
         c.add(calls * blocks, number("block", position))
         c.add(calls * blocks * (terms // TERMS), number("step", position, *widths))
         c.add(calls * blocks * (terms % TERMS), number("tail", position, *widths))
 
 
-def _blocks(most: int, rows: int) -> Iterator[tuple[int, int]]:
-    """Positions of sizes of blocks, each with how many of them there are."""
-    for position, size in enumerate(BLOCKS):
-        if size <= most:
+def _blocks(most: int, rows: int, operands: int) -> Iterator[tuple[int, int]]:
+    """Positions of sizes of blocks for so many operands, each with how many of them there are."""
+    for position, (size, met) in enumerate(BLOCK_SIZES):
+        if met == operands and size <= most:
             count, rows = divmod(rows, size)
             yield position, count

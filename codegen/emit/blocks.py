@@ -10,6 +10,8 @@ from collections.abc import Sequence
 
 from kilotune.codegen import ir
 from kilotune.codegen.emit.context import Context, OperationRow, visit
+from kilotune.codegen.emit.copied_windows import WindowPart, copy_windows
+from kilotune.codegen.emit.fusion import share_bytes
 from kilotune.codegen.emit.pairs import MACRO, blocks_for, row_sums
 from kilotune.codegen.emit.row_factors import FinishedSum, take_out_factors
 from kilotune.codegen.emit.row_results import SUM_BITS, UNCHANGED, RowCall, RowResult, result_kinds
@@ -69,7 +71,7 @@ def emit_matmul_by_rows(context: Context, operation: ir.MatMul, total: FinishedS
         step = b1 if number == 0 else a0
         places = context.storage.address(weights, []), context.storage.address(operand, [(other, step)])
         to = sums or context.storage.address(out, [(other, steps[1])])
-        _call(context, (to, result), (weights.variable, operand.variable), places, (operation.taps, rows))
+        _call(context, ([to], result), (weights.variable, operand.variable), places, (operation.taps, rows))
         if sums:
             with context.writer.loops([("i0", rows)]) as (here,):
                 at = (here, other) if number == 0 else (other, here)
@@ -105,29 +107,72 @@ def lies_in_one_run(operation: ir.Conv2D, schedule: Convolution) -> bool:
     return operation.kernel[0] == 1 and not any(axis.checks for axis in schedule.axes)
 
 
+def places_at_once(context: Context, operation: ir.Conv2D, total: FinishedSum) -> int:
+    """How many places of the window meet the filters in one call, in most of the calls."""
+    return min(context.shape.places if takes_rows(context, operation, total) else 1, operation.out.shape[2])
+
+
 def emit_conv2d_by_windows(
     context: Context, operation: ir.Conv2D, schedule: Convolution, total: FinishedSum, row: OperationRow
 ) -> None:
-    """For each place of the window, all filters. What lies under it is copied unless it is one run inside the image."""
-    a, out = operation.a, operation.out
+    """For each place of the window, or each two neighbours, all filters. What lies under it is copied unless it is one run inside the
+    image, and of neighbours one run behind the other."""
+    a, out, places = operation.a, operation.out, places_at_once(context, operation, total)
     bits, filters = context.storage.bits[a.variable], operation.b.shape[4]
-    in_one_run, by_rows = lies_in_one_run(operation, schedule), takes_rows(context, operation, total)
-    words = 0 if in_one_run else -(-operation.taps * bits // 32)
-    result = _result_of_rows(context, total, 1, (out.variable, out.strides[3])) if by_rows else None
-    size = words + (filters if result == UNCHANGED else 0)
+    in_the_image = lies_in_one_run(operation, schedule) and (places == 1 or _read_in_the_image(context, operation))
+    result = None
+    if takes_rows(context, operation, total):
+        result = _result_of_rows(context, total, 1, (out.variable, out.strides[3]))
+    words = 0 if in_the_image else -(-places * operation.taps * bits // 32)
+    size = words + (places * filters if result == UNCHANGED else 0)
     scratch = context.scratch(row.number, 32, size) if size else ""
+    sums = f"({scratch} + {words})" if words else scratch
+    together, left = divmod(out.shape[2], places)
     with context.writer.loops([("i0", out.shape[0]), ("i1", out.shape[1])], scope=True) as (image, y):
-        first_row, rows = part_inside(context, schedule.axes[0], y, "row")
-        with context.writer.loops([("i2", out.shape[2])], scope=True) as (x,):
-            first_column, columns = part_inside(context, schedule.axes[1], x, "column")
-            moves = [(image, a.strides[0]), (image_place(y, first_row, schedule.axes[0]), a.strides[1])]
-            moves += [(image_place(x, first_column, schedule.axes[1]), a.strides[2])]
-            operand = context.storage.address(a, moves)
-            if not in_one_run:
-                inside = first_row, rows, first_column, columns
-                operand = copy_window(context, operation, operand, inside, (scratch, words))
-            sums = f"({scratch} + {words})" if words else scratch
-            _emit_filters(context, operation, total, (operand, sums, result), (image, y, x))
+        rows = part_inside(context, schedule.axes[0], y, "row")
+
+        def emit(columns: Sequence[str]) -> None:
+            windows = [
+                _window(context, operation, schedule, (image, y, x), rows, name)
+                for x, name in zip(columns, ("column", "next"), strict=False)
+            ]
+            operands = [window.pixels for window in windows]
+            if not in_the_image:
+                operands = copy_windows(context, operation, windows, (scratch, words))
+            _emit_filters(context, operation, total, (operands[0], sums, result), [(image, y, x) for x in columns])
+
+        with context.writer.loops([("i2", together)], scope=True) as (x,):
+            emit([x] if places == 1 else ["0", "1"] if x == "0" else [f"(2 * {x})", f"(2 * {x} + 1)"])
+        if left:
+            with context.writer.block(""):
+                emit([str(out.shape[2] - 1)])
+
+
+def follows(operation: ir.Conv2D) -> bool:
+    """Whether what lies under the window, where that is one run of the image, begins where that of the place before ends."""
+    return operation.stride[1] * operation.a.strides[2] == operation.taps
+
+
+def _read_in_the_image(context: Context, operation: ir.Conv2D) -> bool:
+    """Whether two neighbouring windows can be met in the image: results, which are written while both are read, must lie elsewhere."""
+    names = operation.out.variable, operation.a.variable
+    return follows(operation) and not share_bytes(context.storage, context.offsets, *names)
+
+
+def _window(
+    context: Context,
+    operation: ir.Conv2D,
+    schedule: Convolution,
+    place: tuple[str, str, str],
+    rows: tuple[str, str],
+    name: str,
+) -> WindowPart:
+    """What lies under the window at a place; `rows`: of it that are inside the image. Lines that it needs are written."""
+    (image, y, x), a, axes = place, operation.a, schedule.axes
+    columns = part_inside(context, axes[1], x, name)
+    moves = [(image, a.strides[0]), (image_place(y, rows[0], axes[0]), a.strides[1])]
+    moves += [(image_place(x, columns[0], axes[1]), a.strides[2])]
+    return WindowPart(context.storage.address(a, moves), rows, columns)
 
 
 def _emit_filters(
@@ -135,109 +180,30 @@ def _emit_filters(
     operation: ir.Conv2D,
     total: FinishedSum,
     arrays: tuple[str, str, RowResult | None],
-    place: tuple[str, str, str],
+    places: Sequence[tuple[str, str, str]],
 ) -> None:
-    """All results at one place. `arrays`: expressions of what lies under the window, and of one for the sums of all filters, and what a
-    call for all of them makes of these; None for a call a filter."""
-    (operand, sums, result), (image, y, x) = arrays, place
+    """All results at one place, or two. `arrays`: expressions of what lies under the first window, and of one for the sums of all filters,
+    and what a call for all of them makes of these; None for a call a filter."""
+    operand, sums, result = arrays
     names, storage, taps = (operation.a.variable, operation.b.variable), context.storage, operation.taps
     filters = operation.b.shape[4]
+    waiting = [sums, *(f"{sums} + {filters * number}" for number in range(1, len(places)))]
     if result is not None:
-        moves = output_moves(operation, (image, y, x, "0", "0"))
-        to = sums if result == UNCHANGED else storage.address(operation.out, moves)
-        _call(context, (to, result), names[::-1], (storage.address(operation.b, []), operand), (taps, filters))
+        to = [storage.address(operation.out, output_moves(operation, (*place, "0", "0"))) for place in places]
+        targets = waiting if result == UNCHANGED else to
+        _call(context, (targets, result), names[::-1], (storage.address(operation.b, []), operand), (taps, filters))
     if result not in (None, UNCHANGED):
         return
-    with context.writer.loops([("i3", filters)], scope=result is None) as (channel,):
-        target = storage.element(operation.out, output_moves(operation, (image, y, x, "0", channel)))
-        if result is not None:
-            _finish(context, total, sums, channel, (image, channel), (target.text, target.bits))
-        else:
+    for (image, y, x), array in zip(places, waiting, strict=True):
+        with context.writer.loops([("i3", filters)], scope=result is None) as (channel,):
+            target = storage.element(operation.out, output_moves(operation, (image, y, x, "0", channel)))
+            if result is not None:
+                _finish(context, total, f"({array})", channel, (image, channel), (target.text, target.bits))
+                continue
             total.sum.start()
             weights = storage.address(operation.b, [(channel, taps)])
             add_run_at(context, total.sum, names, (operand, weights), taps)
             total.store((image, channel), target.text, target.bits)
-
-
-def copy_window(
-    context: Context, operation: ir.Conv2D, pixels: str, inside: tuple[str, str, str, str], scratch: tuple[str, int]
-) -> str:
-    """Lines that copy what lies under the window, all channels of it, into `scratch`, an array of so many words; an expression of a
-    pointer to it.
-
-    `inside`: the first row of the kernel inside the image, how many rows are, and the same of columns.
-    """
-    a, line, require = operation.a, context.writer.line, context.operators.require
-    bits, (height, width) = context.storage.bits[a.variable], operation.b.shape[1:3]
-    channels = operation.b.shape[3] * operation.groups
-    first_row, rows, first_column, columns = inside
-    require("kt_pairs", MACRO)
-    partly = [f"{n} != {all_}" for n, all_ in ((rows, height), (columns, width)) if not n.isdigit()]
-    if partly and operation.outside:
-        word = (operation.outside % (1 << bits)) * (0x01010101 if bits == 8 else 0x00010001 if bits == 16 else 1)
-        filled = f"{require('kt_fill', _FILL)}({scratch[0]}, (int32_t)UINT32_C(0x{word:08x}), {scratch[1]})"
-        line(f"if ({' || '.join(partly)}) {filled};")
-    elif partly:
-        line(f"if ({' || '.join(partly)}) {require('kt_clear', _CLEAR)}({scratch[0]}, {scratch[1]});")
-    start = [(first_row, width * channels), (first_column, channels)]
-    window = f"(kt_int{bits} *){scratch[0]}"
-    place = " + ".join([window, *(n if step == 1 else f"{step} * {n}" for n, step in start if n != "0")])
-    count = columns if channels == 1 else f"{channels} * {columns}"
-    source = f"({pointed(context, a.variable)} *)({pixels})"
-    copy = require(f"kt_copy{bits}", _copy(bits))
-    many = rows if rows.isdigit() else f"(uint_fast16_t){rows}"
-    line(f"{copy}({place}, {source}, {many}, (uint_fast16_t)({count}), {a.strides[1]}, {width * channels});")
-    return window
-
-
-_CLEAR = """\
-KT_NOINLINE void kt_clear(kt_int32 *to, uint_fast16_t n)
-{
-    do {
-        *to++ = 0;
-#if defined(__GNUC__)
-        __asm__ volatile("" : "+r"(to)); /* or compilers call memset, which may go byte by byte */
-#endif
-    } while (--n != 0);
-}"""
-
-
-_FILL = _CLEAR.replace("kt_clear(kt_int32 *to, ", "kt_fill(kt_int32 *to, int32_t word, ").replace(
-    "*to++ = 0", "*to++ = word"
-)
-
-
-def _copy(bits: int) -> str:
-    kind, together = f"kt_int{bits}", 32 // bits
-    return f"""\
-/* rows > 0 runs of n > 0 elements, each so many after the one before */
-KT_NOINLINE void kt_copy{bits}({kind} *to, const {kind} *from, uint_fast16_t rows, uint_fast16_t n,
-    uint_fast16_t step_from, uint_fast16_t step_to)
-{{
-    do {{
-        {kind} *q = to;
-        const {kind} *p = from;
-        uint_fast16_t k = n;
-#if defined(KT_PAIRS) /* a word at a time, wherever it lies */
-        k = n / {together};
-        if (k != 0) {{
-            do {{
-                __builtin_memcpy(q, p, 4);
-                q += {together};
-                p += {together};
-            }} while (--k != 0);
-        }}
-        k = n % {together};
-        if (k != 0)
-#endif
-        {{
-            do *q++ = *p++;
-            while (--k != 0);
-        }}
-        from += step_from;
-        to += step_to;
-    }} while (--rows != 0);
-}}"""
 
 
 def row_calls(context: Context) -> tuple[RowCall, ...]:
@@ -258,7 +224,11 @@ def row_calls(context: Context) -> tuple[RowCall, ...]:
         axis = 3 if isinstance(operation, ir.Conv2D) else weights
         rows = operation.b.shape[4] if isinstance(operation, ir.Conv2D) else operation.out.shape[axis]
         result = _result_of_rows(inner, total, weights, (operation.out.variable, operation.out.strides[axis]))
-        found.append(RowCall(kinds, (operation.taps, rows), result))
+        calls = {1}
+        if isinstance(operation, ir.Conv2D):
+            places = places_at_once(inner, operation, total)
+            calls = {places, *([1] if operation.out.shape[2] % places else [])}
+        found += [RowCall(kinds, (operation.taps, rows), result, places) for places in sorted(calls)]
     return tuple(found)
 
 
@@ -275,36 +245,36 @@ def _weights_of_call(context: Context, operation: ir.MatMul | ir.Conv2D, total: 
 
 def _call(
     context: Context,
-    target: tuple[str, RowResult],
+    target: tuple[Sequence[str], RowResult],
     names: tuple[str, str],
     places: Sequence[str],
     extents: tuple[int, int],
 ) -> None:
-    """The line that makes results of sums of all rows. `target`: where they are written, and what they are; `names`: of weights and
-    operand, `extents`: terms and rows."""
-    storage, operators, (to, result) = context.storage, context.operators, target
+    """The line that makes results of sums of all rows. `target`: where they are written, those of each operand, and what they are;
+    `names`: of weights and operand, `extents`: terms and rows."""
+    storage, operators, (targets, result) = context.storage, context.operators, target
     weights, operand = names
-    kinds = kind_of(context, weights), kind_of(context, operand)
-    results = result_kinds([call.result for call in context.row_calls if call.kinds == kinds])
+    call = RowCall((kind_of(context, weights), kind_of(context, operand)), extents, result, len(targets))
+    calls = [other for other in context.row_calls if other.function == call.function]
+    results = result_kinds([other.result for other in calls])
     operators.require("kt_pairs", MACRO)
     for function in results.functions(operators.rounding):
         operators.require(*function)
     kind = storage.type_of(weights) if storage.in_flash(weights) else f"kt_int{storage.bits[weights]}"
     following = f"KT_NEXT{storage.suffix(weights)}(w)" if storage.in_flash(weights) else "*w++"
-    name = f"kt_sums_{kinds[0]}_{kinds[1]}"
     operators.require(
-        name,
+        call.function,
         row_sums(
-            name,
+            call.function,
             (storage.bits[weights], kind, following),
             (storage.bits[operand], pointed(context, operand).removeprefix("const ")),
-            blocks_for(context.shape.rows, [call.extents for call in context.row_calls]),
+            blocks_for(context.shape.rows, [other.extents for other in calls], call.places),
             results,
         ),
     )
     arguments = [f"({pointed(context, n)} *)({p})" for n, p in zip(names, places, strict=True)]
     arguments += [str(extent) for extent in extents]
-    context.writer.line(f"{name}({', '.join([to, *arguments, *results.arguments(result)])});")
+    context.writer.line(f"{call.function}({', '.join([*targets, *arguments, *results.arguments(result)])});")
 
 
 def _finish(

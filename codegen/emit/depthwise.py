@@ -7,8 +7,9 @@ padding is under it in a buffer in which padding counts as zeros. So no tap is a
 from __future__ import annotations
 
 from kilotune.codegen import ir
-from kilotune.codegen.emit.blocks import copy_window, takes_rows
+from kilotune.codegen.emit.blocks import takes_rows
 from kilotune.codegen.emit.context import Context, OperationRow, visit
+from kilotune.codegen.emit.copied_windows import WindowPart, copy_windows
 from kilotune.codegen.emit.operators import CExpression
 from kilotune.codegen.emit.row_factors import FinishedSum
 from kilotune.codegen.emit.runs import pointed
@@ -59,8 +60,8 @@ def emit_by_channels(
                 if height > 1:
                     writer.line(f"uint_fast16_t step = {a.strides[1]};")
                 with writer.block(f"if ({' || '.join(partly)})"):
-                    inside = first_row, rows, first_column, columns
-                    writer.line(f"pixels = {copy_window(context, operation, 'pixels', inside, (scratch, words))};")
+                    window = WindowPart("pixels", (first_row, rows), (first_column, columns))
+                    writer.line(f"pixels = {copy_windows(context, operation, [window], (scratch, words))[0]};")
                     if height > 1:
                         writer.line(f"step = {width * groups};")
             with writer.loops([("i3", groups)], scope=True) as (channel,):

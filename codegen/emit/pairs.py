@@ -7,11 +7,13 @@ C beside them. Words are read wherever elements lie; one that is not aligned tak
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from textwrap import indent
+from types import MappingProxyType
 
 from kilotune.codegen.emit.row_results import ResultKinds
+from kilotune.codegen.emit.two_operands import two_operand_instructions
 
 MACRO = """\
 /* whether the processor has instructions on pairs of 16 bits; without optimisation too few registers are free for these loops */
@@ -26,35 +28,58 @@ TERMS = 4
 BLOCKS = (4, 2, 1)
 """Rows that are read together."""
 
+MOST_ROWS: Mapping[int, int] = MappingProxyType({1: BLOCKS[0], 2: 2})
+"""By how many operands meet them: more need more registers than a Cortex-M4 has."""
+
+STEPS: Mapping[int, int] = MappingProxyType({1: 1, 2: 2})
+"""Steps of so many terms that stand in a round of the loop, by the same."""
+
+TARGETS = ("to", "on")
+"""The pointers to results, one for each operand."""
+
 
 @dataclass(frozen=True)
 class Blocks:
-    """What calls have to be ready for: blocks of so many rows, from the largest, and whether sums have terms beside whole words."""
+    """What calls have to be ready for: blocks of so many rows, from the largest, and whether sums have terms beside whole words. `places`:
+    how many operands meet a block."""
 
     rows: tuple[int, ...]
     tail: bool
+    places: int = 1
 
 
-def blocks_for(most: int, calls: Collection[tuple[int, int]]) -> Blocks:
+def blocks_for(most: int, calls: Collection[tuple[int, int]], places: int = 1) -> Blocks:
     """The blocks of at most so many rows for calls of (terms, rows)."""
+    most = min(most, MOST_ROWS[places])
     rows = [size for size in BLOCKS if size <= most and any(left % (2 * size) >= size for _, left in calls)]
-    return Blocks(tuple(sorted({most, *rows}, reverse=True)), any(terms % TERMS for terms, _ in calls))
+    return Blocks(tuple(sorted({most, *rows}, reverse=True)), any(count % TERMS for count, _ in calls), places)
 
 
 def row_sums(
     name: str, weights: tuple[int, str, str], operand: tuple[int, str], blocks: Blocks, results: ResultKinds
 ) -> str:
-    """The definition of the function that sums the products of an operand with many rows.
+    """The definition of the function that sums the products of an operand, or of two, with many rows.
 
     `weights`: their width, type and the expression that reads the next one of a pointer `w`; `operand`: its width and type.
     """
-    (wide, kind, following), (bits, other) = weights, operand
-    takes = [f"{results.pointed} *to, const {kind} *w, const {other} *x, uint_fast16_t n, uint_fast16_t rows"]
-    loops = "\n".join(_block(count, (wide, bits, other), blocks.tail, results) for count in blocks.rows)
+    (wide, kind, following), (bits, other), targets = weights, operand, TARGETS[: blocks.places]
+    takes = [", ".join(f"{results.pointed} *{to}" for to in targets)]
+    takes += [f"const {kind} *w, const {other} *x, uint_fast16_t n, uint_fast16_t rows"]
+    loops = "\n".join(_block(count, (wide, bits, other), blocks, results) for count in blocks.rows)
     fast, start = indent(loops, "    "), "".join(f"    {line}\n" for line in results.start)
-    written = indent("\n".join(results.written("sum")), "        ")
+    plain = [(f"sum{place or ''}", to, "*p" if place == 0 else "p[n]") for place, to in enumerate(targets)]
+    sums = [
+        f"uint32_t {', '.join(f'{total} = 0' for total, _, _ in plain)};",
+        "do {",
+        f"    const {kind} v = {following};",
+    ]
+    sums += [f"    {total} += (uint32_t)((int32_t)v * {read});" for total, _, read in plain]
+    sums += ["    p++;", "} while (--k != 0);"]
+    sums += [line for total, to, _ in plain for line in results.written(total, to, to == targets[-1])]
+    body = indent("\n".join(sums), "        ")
+    second = "" if blocks.places == 1 else ", and on[i] of what follows x[n - 1]"
     return f"""\
-/* to[i] is made of w[i * n] * x[0] + ... + w[i * n + n - 1] * x[n - 1] modulo 2**32 for i < rows; n, rows > 0 */
+/* to[i] is made of w[i * n] * x[0] + ... + w[i * n + n - 1] * x[n - 1] modulo 2**32 for i < rows{second}; n, rows > 0 */
 KT_NOINLINE void {name}({", ".join([*takes, *results.parameters])})
 {{
 {start}#if defined(KT_PAIRS)
@@ -63,55 +88,70 @@ KT_NOINLINE void {name}({", ".join([*takes, *results.parameters])})
     do {{
         const {other} *p = x;
         uint_fast16_t k = n;
-        uint32_t sum = 0;
-        do {{
-            const {kind} v = {following};
-            sum += (uint32_t)((int32_t)v * *p++);
-        }} while (--k != 0);
-{written}
+{body}
     }} while (--rows != 0);
 #endif
 }}"""
 
 
-def _block(rows: int, kinds: tuple[int, int, str], tail: bool, results: ResultKinds) -> str:
+def _block(rows: int, kinds: tuple[int, int, str], blocks: Blocks, results: ResultKinds) -> str:
     """The loop over blocks of so many rows; `kinds`: width of the weights, width and type of the operand."""
-    wide, bits, other = kinds
-    sums = [f"s{i}" for i in range(rows)]
+    (wide, bits, other), targets = kinds, TARGETS[: blocks.places]
+    sums = [[f"s{blocks.places * row + place}" for place in range(blocks.places)] for row in range(rows)]
     places = ["*w", "w[n]", "w[2 * n]", "w[3 * n]"][:rows]
     lines = [f"for (; rows >= {rows}; rows -= {rows}) {{" if rows > 1 else "for (; rows != 0; rows--) {"]
-    lines += [f"    const {other} *p = x;", "    uint32_t " + ", ".join(f"{s} = 0" for s in sums) + ";"]
-    lines += [f"    uint_fast16_t k = n / {TERMS};", "    if (k != 0) {" if tail else "    {"]
-    lines += [f"        {line}" for line in _loop(rows, wide, bits)] + ["    }"]
-    if tail:
-        lines += [f"    for (k = n & {TERMS - 1}; k != 0; k--, w++) {{", "        const int32_t v = *p++;"]
-        lines += [f"        {s} += (uint32_t)({place} * v);" for s, place in zip(sums, places, strict=True)]
+    lines += [f"    const {other} *p = x;", f"    uint32_t {', '.join(f'{s} = 0' for row in sums for s in row)};"]
+    lines += [f"    uint_fast16_t k = n / {TERMS};", "    if (k != 0) {" if blocks.tail else "    {"]
+    lines += [f"        {line}" for line in _loop(rows, wide, bits, blocks)] + ["    }"]
+    if blocks.tail:
+        values = ["v", "v1"][: blocks.places]
+        given = ", ".join(f"{v} = {read}" for v, read in zip(values, ("*p", "p[n]"), strict=False))
+        lines += [f"    for (k = n & {TERMS - 1}; k != 0; k--, w++, p++) {{", f"        const int32_t {given};"]
+        lines += [
+            f"        {s} += (uint32_t)({place} * {v});"
+            for row, place in zip(sums, places, strict=True)
+            for s, v in zip(row, values, strict=True)
+        ]
         lines += ["    }"]
-    lines += [f"    {line}" for s in sums for line in results.written(s)]
+    for row in sums:
+        for s, to in zip(row, targets, strict=True):
+            lines += [f"    {line}" for line in results.written(s, to, to == targets[-1])]
     lines += [f"    w += {rows - 1} * n;" if rows > 2 else "    w += n;"] if rows > 1 else []
     return "\n".join([*lines, "}"])
 
 
-def _loop(rows: int, wide: int, bits: int) -> list[str]:
+def _loop(rows: int, wide: int, bits: int, blocks: Blocks) -> list[str]:
     """C that declares what the loop of instructions needs, and the loop."""
-    scale = "" if wide == 8 else "2 * "
-    lines = ["uint32_t a, b, t, u, v;" if wide == 8 else "uint32_t a, b, t, u;"]
-    steps = []
-    if rows > 1:
-        lines.append(f"const uint_fast16_t step = {scale}n" + (f", steps = {3 * wide // 8} * n;" if rows > 2 else ";"))
-        steps = ['[step] "r"(step)', *(['[steps] "r"(steps)'] if rows > 2 else [])]
-    lines.append('__asm__ volatile("1:\\n\\t"')
-    body = [*step_instructions(rows, wide, bits), "subs %[k], %[k], #1", "bne 1b"]
+    steps = step_instructions(rows, wide, bits, blocks.places)
+    free = [name for name in "abcdtuv" if any(f"%[{name}]" in line for line in steps)]
+    lines, constants = [f"uint32_t {', '.join(free)};"], []
+    if any("%[step]" in line for line in steps):
+        scale = "2 * " if wide == 16 and (blocks.places == 1 or bits == 16) else ""
+        more = f", steps = {3 * wide // 8} * n;" if rows > 2 else ";"
+        lines.append(f"const uint_fast16_t step = {scale}n{more}")
+        constants = ['[step] "r"(step)', *(['[steps] "r"(steps)'] if rows > 2 else [])]
+    lines.append("__asm__ volatile(")
+    body = ["1:", *steps, "subs %[k], %[k], #1", "bne 1b"]
+    if STEPS[blocks.places] == 2:  # of an odd number of steps the first is the second one of a round
+        enters = ["lsrs %[k], %[k], #1", "bcc 1f", "add %[k], %[k], #1", "b 2f"]
+        body = [*enters, "1:", *steps, "2:", *steps, "subs %[k], %[k], #1", "bne 1b"]
     lines += [f'    "{instruction}{chr(92)}n{chr(92)}t"' for instruction in body[:-1]] + [f'    "{body[-1]}"']
-    changed = ['[p] "+r"(p)', '[w] "+r"(w)', '[k] "+r"(k)', *(f'[s{i}] "+r"(s{i})' for i in range(rows))]
-    changed += [f'[{name}] "=&r"({name})' for name in ("abtuv" if wide == 8 else "abtu")]
-    lines += [f"    : {', '.join(changed)}", f"    : {', '.join(steps)}", '    : "cc", "memory");']
+    changed = [
+        '[p] "+r"(p)',
+        '[w] "+r"(w)',
+        '[k] "+r"(k)',
+        *(f'[s{i}] "+r"(s{i})' for i in range(rows * blocks.places)),
+    ]
+    changed += [f'[{name}] "=&r"({name})' for name in free]
+    lines += [f"    : {', '.join(changed)}", f"    : {', '.join(constants)}", '    : "cc", "memory");']
     return lines
 
 
-def step_instructions(rows: int, wide: int, bits: int) -> list[str]:
-    """Instructions that add the products of four terms to the sums of all rows."""
-    places = {1: ["[%[w]], #4"], 2: ["[%[w], %[step]]", "[%[w]], #4"]}.get(rows) or [
+def step_instructions(rows: int, wide: int, bits: int, places: int = 1) -> list[str]:
+    """Instructions that add the products of four terms to the sums of all rows, with one operand or two."""
+    if places > 1:
+        return two_operand_instructions(rows, wide, bits)
+    at = {1: ["[%[w]], #4"], 2: ["[%[w], %[step]]", "[%[w]], #4"]}.get(rows) or [
         "[%[w], %[step]]",
         "[%[w], %[step], lsl #1]",
         "[%[w], %[steps]]",
@@ -119,7 +159,7 @@ def step_instructions(rows: int, wide: int, bits: int) -> list[str]:
     ]
     numbers = [*range(1, rows), 0]  # the pointer moves on with the first row, which is read last
     products = _products_of_bytes if wide == 8 else _products_of_pairs
-    return products(bits, list(zip(numbers, places, strict=True)))
+    return products(bits, list(zip(numbers, at, strict=True)))
 
 
 def _products_of_bytes(bits: int, rows: list[tuple[int, str]]) -> list[str]:

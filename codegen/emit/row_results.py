@@ -64,15 +64,17 @@ class ResultKinds:
         """C of what all rows need."""
         return [] if self.unchanged else ["const int32_t most = (int32_t)((UINT32_C(1) << down) - 1);"]
 
-    def written(self, total: str) -> list[str]:
-        """C that writes the result of the sum `total`, an uint32_t, to `to`, which moves on."""
+    def written(self, total: str, to: str = "to", last: bool = True) -> list[str]:
+        """C that writes the result of the sum `total`, an uint32_t, to the pointer `to`, which moves on. `last`: of the sums of a row,
+        which have its factor in common."""
         if self.unchanged:
-            return [f"*to++ = (int32_t){total};"]
-        up = "(uint_fast8_t)(up + (factors ? KT_LOAD_PLACE8(factors++) : 0))" if self.factors else "up"
+            return [f"*{to}++ = (int32_t){total};"]
+        factor = f"KT_LOAD_PLACE8(factors{'++' if last else ''})"
+        up = f"(uint_fast8_t)(up + (factors ? {factor} : 0))" if self.factors else "up"
         value = f"kt_result({total}, {up}, down, most)"
         if len(self.widths) == 1:
-            return [f"*to++ = (int{self.widths[0]}_t){value};"]
-        return [f"to = kt_put({value}, bits, to);"]
+            return [f"*{to}++ = (int{self.widths[0]}_t){value};"]
+        return [f"{to} = kt_put({value}, bits, {to});"]
 
     def functions(self, rounding: Rounding) -> list[tuple[str, str]]:
         """(name, definition) of the inline functions that `written` calls."""
@@ -84,11 +86,18 @@ class ResultKinds:
 
 @dataclass(frozen=True)
 class RowCall:
-    """A call for all rows: `kinds` of its weights and of its operand, `extents`: terms and rows."""
+    """A call for all rows: `kinds` of its weights and of its operand, `extents`: terms and rows; `places`: how many operands, each behind
+    the one before, meet them at a time."""
 
     kinds: tuple[str, str]
     extents: tuple[int, int]
     result: RowResult
+    places: int = 1
+
+    @property
+    def function(self) -> str:
+        """The name of the function that is called."""
+        return f"kt_sums{self.places if self.places > 1 else ''}_{'_'.join(self.kinds)}"
 
 
 def result_kinds(results: Collection[RowResult]) -> ResultKinds:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import MappingProxyType
 
 
@@ -15,11 +15,14 @@ class CodeShape:
     `rows`: with how many rows of weights at a time an operand is multiplied, by calls for all rows that take products in pairs where
     the processor has instructions for that; 0 for a call a row, with single products.
 
+    `places`: how many places of a convolution's window meet these rows at a time: one, or two, which then meet two rows.
+
     `shared`: what several places compute is a function that they call (`sharing`), and loops are short rather than fast."""
 
     rows: int = 0
     unroll: int = 0
     shared: bool = False
+    places: int = field(default=1, metadata={"content_absent_as": 1})
 
 
 PLAIN = "plain"
@@ -31,6 +34,7 @@ SHAPES: Mapping[str, CodeShape] = MappingProxyType(
         "rows1": CodeShape(1),
         "rows2": CodeShape(2),
         "rows4": CodeShape(4),
+        "places2": CodeShape(4, places=2),
         "unrolled8": CodeShape(unroll=8),
         "unrolled16": CodeShape(unroll=16),
         "compact": CodeShape(shared=True),

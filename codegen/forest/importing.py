@@ -28,6 +28,9 @@ DEEPEST = 200
 MOST_NODES = 1 << 18
 """Beyond, no program fits anything this is for."""
 
+MOST_RESULTS = 1 << 12
+"""Of regressors, whose files may state any number."""
+
 
 def read_forest(path: Path) -> Forest:
     """The one ensemble of an ONNX file. InputError, one sentence, for a file without one or with other operators."""
@@ -182,6 +185,8 @@ def _forest(graph: TrainedGraph, node: TrainedNode, path: Path) -> Forest:
     prefix = "class" if classifies else "target"
     ids = np.asarray(_numbers(node, f"{prefix}_ids"), dtype=np.int64)
     width = len(names) if classifies else node.integer("n_targets", 1)
+    if width > MOST_RESULTS:
+        raise ValueError(f"expected at most {MOST_RESULTS} n_targets, found {width}")
     if not ids.size or not 0 <= ids.min() <= ids.max() < width:
         raise ValueError(
             f"expected {prefix}_ids from 0 to {width - 1}, found {'none' if not ids.size else int(ids.max())}"

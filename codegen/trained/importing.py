@@ -111,6 +111,8 @@ def check_scores(model: TrainedGraph, converted: Converted) -> None:
     several yes behind those of their no, of which `ending_of` knows only one. And for one whose probability is moved or bounded, so that it
     would be told as a score is, by its sign."""
     ending, classes = ending_of(model), converted.class_count
+    if classes is None:
+        return
     if classes == 2 and "Sigmoid" not in ending.passed:
         _check_probability(model, ending.score)
     if "Concat" in ending.passed:

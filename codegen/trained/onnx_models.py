@@ -18,6 +18,9 @@ from kilotune.codegen.trained.model import TrainedGraph, TrainedNode, check_feat
 OLDEST_OPSET = 9
 """Older files differ in what their operators mean. Exporters of classical models state the oldest one that they need."""
 
+AGELESS = frozenset(("Cast", "Identity"))
+"""Operators that mean what they always did: files of classical models may have them beside their own, whatever opset they state."""
+
 
 STAY_WHOLE = frozenset(
     ("Identity", "Reshape", "Flatten", "Squeeze", "Unsqueeze", "Transpose", "Slice", "Split", "Gather", "Concat", "Dropout", "Shape")
@@ -73,7 +76,8 @@ def _check_opset(proto: Any, path: str) -> None:
     if versions and versions[0] > onnx_opset_version():
         expected = f"opset {onnx_opset_version()}, the newest that the installed onnx package knows, or older"
         raise InputError(path, subject="opset", expected=expected, found=str(versions[0]))
-    if versions and versions[0] < OLDEST_OPSET:
+    named = {node.op_type for node in proto.graph.node if node.domain in MAIN_DOMAINS}
+    if versions and versions[0] < OLDEST_OPSET and named - AGELESS:
         expected = f"opset {OLDEST_OPSET} or newer (onnx.version_converter brings older files up to date)"
         raise InputError(path, subject="opset", expected=expected, found=str(versions[0]))
 

@@ -26,10 +26,21 @@ def _convolution(translation: Translation, operator: TfliteOperator) -> None:
     channels = translation.shape(image)[3]
     groups = channels if depthwise else channels // max(1, turned.shape[1])
     reads = [translation.constant_of(operator, "weights", turned)]
-    reads += [translation.name(number) for number in operator.reads[2:3] if number >= 0]
+    reads += _bias(translation, operator)
     attributes = {**_window(operator), "group": groups}
     attributes["dilations"] = [option(operator, "DilationHFactor", 1), option(operator, "DilationWFactor", 1)]
     _on_image(translation, operator, "Conv", reads, attributes)
+
+
+def _bias(translation: Translation, operator: TfliteOperator) -> list[str]:
+    """The name of the bias where an operator has one. ValueError for integers of which the file does not say what they are worth."""
+    numbers = [number for number in operator.reads[2:3] if number >= 0]
+    for tensor in map(translation.model.tensors.__getitem__, numbers):
+        if tensor.quantisation is None and tensor.element_type.startswith("INT"):
+            raise ValueError(
+                f"expected a bias of real numbers, or with a scale, found {tensor.element_type} without one"
+            )
+    return [translation.name(number) for number in numbers]
 
 
 def _pool(translation: Translation, operator: TfliteOperator) -> None:
@@ -64,11 +75,7 @@ def _fully_connected(translation: Translation, operator: TfliteOperator) -> None
     if not operator.options.get("KeepNumDims") and (len(shape) != 2 or shape[-1] != matrix.shape[-1]):
         wanted = translation.constant_of(operator, "shape", np.array([-1, matrix.shape[-1]]))
         name = translation.add(operator, "Reshape", [name, wanted], f"{stem}_rows")
-    reads = [
-        name,
-        translation.name(weights),
-        *(translation.name(number) for number in operator.reads[2:3] if number >= 0),
-    ]
+    reads = [name, translation.name(weights), *_bias(translation, operator)]
     translation.finish(operator, translation.add(operator, "Gemm", reads, f"{stem}_out", transB=1))
 
 
@@ -97,8 +104,8 @@ def _leaky_relu(translation: Translation, operator: TfliteOperator) -> None:
 
 def _softmax(translation: Translation, operator: TfliteOperator) -> None:
     value, beta = translation.name(operator.reads[0]), operator.options.get("Beta", 0.0)
-    if not 0.0 < beta < np.inf:
-        raise ValueError(f"expected a Softmax whose beta is above 0, found {beta:g}")
+    if not (isinstance(beta, float) and 0.0 < beta < np.inf):
+        raise ValueError(f"expected a Softmax whose beta is above 0, found {beta}")
     if beta != 1.0:
         factor = translation.constant_of(operator, "beta", np.array(beta))
         value = translation.add(operator, "Mul", [value, factor], f"{translation.name(operator.writes[0])}_scaled")

@@ -149,8 +149,10 @@ def _translate(translation: Translation, operator: TfliteOperator, translators: 
 
 def _round_result(translation: Translation, operator: TfliteOperator) -> None:
     """Behind an operator that may exceed the integers of its result, what makes these of real numbers."""
-    if operator.kind not in ARITHMETIC or operator.kind in ("QUANTIZE", "DEQUANTIZE") or not operator.writes:
+    if operator.kind not in ARITHMETIC or operator.kind == "DEQUANTIZE" or not operator.writes:
         return
+    if operator.kind == "QUANTIZE" and translation.model.tensors[operator.reads[0]].quantisation is None:
+        return  # the features' own, whose ends are known
     tensor, node = translation.model.tensors[operator.writes[0]], translation.nodes[-1]
     quantised, kind = tensor.quantisation, ELEMENT_TYPES.get(tensor.element_type)
     name = translation.name(tensor.number)

@@ -25,7 +25,7 @@ import numpy.typing as npt
 
 from kilotune.codegen.arrays import FloatArray
 from kilotune.codegen.emit.c import CSource, emit_c
-from kilotune.codegen.emit.pairs import BLOCKS, step_instructions
+from kilotune.codegen.emit.pairs import STEPS, step_instructions
 from kilotune.codegen.emit.shape import PLAIN, SHAPES, CodeShape
 from kilotune.codegen.emit.shifts import device_instructions
 from kilotune.codegen.fixed.arithmetic import Accumulator, Rounding
@@ -37,7 +37,7 @@ from kilotune.evaluators.architectures.cortex.firmware import arm_gcc
 from kilotune.evaluators.architectures.cortex.run import CortexTarget
 from kilotune.evaluators.architectures.registry import code_shapes
 from kilotune.evaluators.cost_counts import CostFeatures
-from kilotune.evaluators.cost_features import FEATURES
+from kilotune.evaluators.cost_features import BLOCK_SIZES, FEATURES
 from kilotune.evaluators.cost_model import CostTable
 from kilotune.evaluators.devices import shipped_cost_table, shipped_cost_tables
 from kilotune.evaluators.simulated import DeviceError, of_emitted, quantised
@@ -208,12 +208,13 @@ def parameters_of(feature: str, avr: bool) -> dict[str, float]:
 
 def known_steps() -> dict[str, float]:
     """Cycles of the steps of `codegen.emit.pairs` on a Cortex-M4, by feature: a load takes two, one behind another load, all else one; the
-    loop's end takes four. Too few candidates have each of them for a fit."""
+    loop's end takes four, once a round. Too few candidates have each of them for a fit."""
     found = {}
-    for rows, wide, bits in itertools.product(BLOCKS, (8, 16), (8, 16)):
-        loads = [line.startswith("ldr") for line in step_instructions(rows, wide, bits)]
+    for (rows, operands), wide, bits in itertools.product(BLOCK_SIZES, (8, 16), (8, 16)):
+        loads = [line.startswith("ldr") for line in step_instructions(rows, wide, bits, operands)]
         cycles = sum(2 if load and not before else 1 for load, before in zip(loads, [False, *loads[:-1]], strict=True))
-        found[f"step.{rows}.{wide}.{bits}"] = cycles + 4.0
+        size = str(rows) if operands == 1 else f"{rows}x{operands}"
+        found[f"step.{size}.{wide}.{bits}"] = cycles + 4.0 / STEPS[operands]
     return found
 
 

@@ -42,5 +42,5 @@ ARCHITECTURE = Architecture(
     cost_table=lambda processor: processor,
     cost_tables=MappingProxyType({name: Path(__file__).with_name(f"{name}.json") for name in EMULATED}),
     projects=PROJECTS,
-    shapes=lambda processor: ("rows4", "rows2", "rows1", PLAIN) if processor in PAIRED else (PLAIN,),
+    shapes=lambda processor: ("places2", "rows4", "rows2", "rows1", PLAIN) if processor in PAIRED else (PLAIN,),
 )

@@ -15,6 +15,7 @@ from kilotune.codegen.emit.c import emit_c
 from kilotune.codegen.emit.pairs import Blocks, blocks_for
 from kilotune.codegen.emit.shape import SHAPES
 from kilotune.codegen.emit.unrolled import divisor, steps_for
+from kilotune.codegen.fixed.shiftry import ShiftryLowering
 from kilotune.codegen.fixed.table import FixedBatch
 from kilotune.evaluators.fixed_point.reference import run_reference
 from tests.codegen.emit.compiled import compile_sources, needs_compiler
@@ -53,6 +54,29 @@ def test_every_product_of_a_network_is_taken_so() -> None:
     assert body.count("kt_sums_") == len(products) > 2
     assert "kt_dot_" not in by_rows
     assert "kt_sums_" not in candidate.source.source
+
+
+@needs_compiler
+def test_two_places_of_a_convolution_over_its_image() -> None:
+    """Results lie over the image in RAM, and those of the second place are written while the first is still read: both are copied."""
+    here = ir.Location("pointwise.sd", 1, 1)
+    shapes = {"X": (1, 2, 4, 6), "A": (1, 2, 4, 6), "W": (1, 1, 1, 6, 4), "Y": (1, 2, 4, 4)}
+    roles = {"X": ir.Role.INPUT, "A": ir.Role.TEMPORARY, "W": ir.Role.PARAMETER, "Y": ir.Role.TEMPORARY}
+    made = {name: ir.Variable(name, shape, roles[name], here) for name, shape in shapes.items()}
+    views = {name: ir.whole(variable) for name, variable in made.items()}
+    relu = ir.Relu(views["A"], here, views["X"])
+    body = (relu, ir.Conv2D(views["Y"], here, views["A"], views["W"], (1, 1), (0, 0, 0, 0)))
+    program = ir.Program("pointwise", tuple(made.values()), body, views["Y"], ir.ResultKind.REAL)
+    random = np.random.default_rng(0)
+    model = RandomModel(program, {"W": random.uniform(-2, 2, shapes["W"])}, random.uniform(0, 2, (3, 48)))
+    batch = ShiftryLowering(program, {}).lower([[8] * 4], [[6, 6, 6, 4]])
+    emitted = emit_c(batch, model.parameters, shape=SHAPES["places2"])
+    assert emitted.variable_bytes < 48 + 32
+    assert "kt_copy8(" in assert_agrees(model, batch, "places2")
+    assert "kt_copy8(" not in assert_agrees(model, batch, "rows4")
+    apart = emit_c(batch, model.parameters, shape=SHAPES["places2"], in_place=False).source
+    assert "kt_sums2_" in apart
+    assert "kt_copy8(" not in apart
 
 
 @needs_compiler

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from kilotune.codegen.diagnostics import InputError
 from kilotune.codegen.forest.importing import floats_of, ordered, read_forest
 from tests.codegen.forest.random_forests import by_onnxruntime, hard_samples, random_ensemble, written
+from tests.codegen.trained.onnx_files import Case
 
 
 @settings(max_examples=25, deadline=None)
@@ -117,3 +118,17 @@ def test_two_ensembles_and_other_operators_are_refused(tmp_path: Path) -> None:
     model.graph.node.append(onnx.helper.make_node("Relu", ["p"], ["q"]))
     with pytest.raises(InputError, match="expected one TreeEnsembleClassifier"):
         read_forest(written(model, tmp_path))
+
+
+def test_more_results_than_anything_holds_are_refused(tmp_path: Path) -> None:
+    """Each leaf would have a row of so many numbers."""
+    lists = {
+        name: [0]
+        for name in ("nodes_treeids", "nodes_nodeids", "nodes_featureids", "nodes_truenodeids", "nodes_falsenodeids")
+    }
+    lists |= {name: [0] for name in ("target_treeids", "target_nodeids", "target_ids")}
+    node = ("TreeEnsembleRegressor", ["x"], ["y"], {
+        **lists, "nodes_modes": ["LEAF"], "nodes_values": [0.0], "target_weights": [1.0], "n_targets": 1 << 40,
+    })  # fmt: skip
+    with pytest.raises(InputError, match="expected at most 4096 n_targets, found 1099511627776"):
+        read_forest(Case("one", (1, 6), [node], domain="ai.onnx.ml").write(tmp_path))

@@ -18,7 +18,9 @@ from kilotune.codegen.diagnostics import InputError
 from kilotune.codegen.float_evaluator import run_float
 from kilotune.codegen.trained.endings import Returns
 from kilotune.codegen.trained.importing import import_bundle
+from kilotune.codegen.trained.onnx_models import read_onnx
 from tests.codegen.trained.cases import draw
+from tests.codegen.trained.onnx_files import Case
 
 FEATURES = np.random.default_rng(5).normal(0, 2, (40, 6)).astype(np.float32)
 
@@ -57,6 +59,14 @@ def results(path: Path) -> list[np.ndarray]:
 
 def outputs_of(bundle: Bundle) -> np.ndarray:
     return run_float(bundle.program, bundle.parameters, FEATURES.astype(float)).outputs
+
+
+def test_an_old_opset_matters_where_its_operators_are_used(tmp_path: Path) -> None:
+    """Converters of boosted trees state opset 8 for files that have none of its operators."""
+    linear = [("LinearRegressor", ["x"], ["y"], {"coefficients": draw(6).tolist()})]
+    read_onnx(Case("linear", (1, 6), linear, opset=8, domain="ai.onnx.ml").write(tmp_path))
+    with pytest.raises(InputError, match="opset: expected opset 9 or newer"):
+        read_onnx(Case("negative", (1, 6), [("Neg", ["x"], ["y"], {})], opset=8).write(tmp_path))
 
 
 OPPOSITE = np.stack([-draw(6), draw(6)])

@@ -6,11 +6,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnxruntime
 import pytest
 
 from kilotune.codegen import ir
 from kilotune.codegen.diagnostics import InputError
+from kilotune.codegen.float_evaluator import run_float
 from kilotune.codegen.trained.endings import Returns
+from kilotune.codegen.trained.importing import import_bundle
 from tests.codegen.trained.cases import draw
 from tests.codegen.trained.onnx_files import Case
 from tests.codegen.trained.test_importing import FEATURES, SCORES, case, imported, labels_of
@@ -82,6 +85,24 @@ def test_several_yes_behind_their_no_are_not_taken_for_two_classes(tmp_path: Pat
     constants = {"w": draw(6, 3), "one": np.float32(1.0)}
     with pytest.raises(InputError, match="probabilities: expected those of no and yes, one each, found 3 of each"):
         imported(Case("net", (1, 6), nodes, constants), tmp_path)
+
+
+def test_no_and_yes_as_values(tmp_path: Path) -> None:
+    """As scikit-learn's models of two classes return their probabilities."""
+    nodes = [
+        ("Gemm", ["x", "w"], ["s"], {}),
+        ("Sigmoid", ["s"], ["p"], {}),
+        ("Sub", ["one", "p"], ["q"], {}),
+        ("Concat", ["q", "p"], ["y"], {"axis": 1}),
+    ]
+    path = Case("net", (1, 6), nodes, {"w": draw(6, 1), "one": np.float32(1.0)}).write(tmp_path)
+    features = draw(9, 6)
+    np.savez(tmp_path / "d.npz", X=features)
+    bundle = import_bundle(path, tmp_path / "d.npz", returns=Returns.VALUE)
+    found = run_float(bundle.program, bundle.parameters, features.astype(float)).outputs
+    session = onnxruntime.InferenceSession(str(path))
+    expected = [session.run(None, {"x": row.reshape(1, 6)})[0].reshape(-1) for row in features]
+    np.testing.assert_allclose(found.reshape(9, 2), expected, atol=1e-6)
 
 
 @pytest.mark.parametrize("names", [(1, 2), (-1, 1)])

@@ -134,18 +134,23 @@ def test_values_of_operators_on_integers_end_where_their_results_do(low: float, 
     assert np.abs(found - expected).max() <= rounding
 
 
+@pytest.mark.parametrize("requantised", [False, True])
 @pytest.mark.parametrize(("scale", "bounds"), [(0.02, 1), (0.5, 0)])
-def test_values_of_tensorflow_lite_end_where_their_integers_do(scale: float, bounds: int, tmp_path: Path) -> None:
-    """The sums of the first product reach 20 and more; 0.02 ends at 2.5."""
+def test_values_of_tensorflow_lite_end_where_their_integers_do(
+    scale: float, bounds: int, requantised: bool, tmp_path: Path
+) -> None:
+    """The sums of the first product reach 20 and more; 0.02 ends at 2.5, whether they are rounded to it at once or by a QUANTIZE."""
     pytest.importorskip("tflite_micro")
     random = np.random.default_rng(4)
     network = QuantisedNetwork()
     first = network.tensor(QuantisedTensor((1, 6), scales=(0.05,), zeros=(0,)))
     data = random.integers(-127, 128, (5, 6)), random.integers(-127, 128, (3, 5))
     weights = [network.tensor(QuantisedTensor(one.shape, data=one, scales=(0.02,))) for one in data]
-    sums = network.operator(
-        "FULLY_CONNECTED", (first, weights[0], -1), QuantisedTensor((1, 5), scales=(scale,)), "FullyConnectedOptions"
-    )
+    ends = QuantisedTensor((1, 5), scales=(scale,))
+    made = QuantisedTensor((1, 5), scales=(0.5,)) if requantised else ends
+    sums = network.operator("FULLY_CONNECTED", (first, weights[0], -1), made, "FullyConnectedOptions")
+    if requantised:
+        sums = network.operator("QUANTIZE", (sums,), ends)
     network.operator(
         "FULLY_CONNECTED", (sums, weights[1], -1), QuantisedTensor((1, 3), scales=(8.0,)), "FullyConnectedOptions"
     )
@@ -155,7 +160,7 @@ def test_values_of_tensorflow_lite_end_where_their_integers_do(scale: float, bou
     bundle = import_bundle(path, tmp_path / "d.npz", returns=Returns.VALUE)
     found = run_float(bundle.program, bundle.parameters, integers * 0.05).outputs
     expected = executed_integers(path, integers) * 8.0
-    rounding = scale / 2 * 0.02 * np.abs(data[1]).sum(axis=1).max() + 4.0
+    rounding = (0.25 * requantised + scale / 2) * 0.02 * np.abs(data[1]).sum(axis=1).max() + 4.0
     assert np.abs(found - expected).max() <= rounding + 0.1
     assert len([o for o in ir.operations(bundle.program.body) if isinstance(o, ir.Relu | ir.Pointwise)]) == 2 * bounds
 

@@ -99,16 +99,25 @@ def test_a_quantised_network_is_its_float_model_again(name: str, size: float, le
 @pytest.mark.parametrize("begin", [1, -2])
 def test_a_span_by_its_length(tmp_path: Path, begin: int) -> None:
     """TensorFlow Lite Micro refuses it; the schema says that the end is counted from the beginning then."""
-    one = OneOperator("STRIDED_SLICE", (3, 4), [(2, 4)], [ints(begin, 0), ints(2, 4), ints(1, 1)], ("StridedSliceOptions", {"Offset": True}))
+    spans = [ints(begin, 0), ints(2, 4), ints(1, 1)]
+    one = OneOperator("STRIDED_SLICE", (3, 4), [(2, 4)], spans, ("StridedSliceOptions", {"Offset": True}))
     made = convert(read_tflite(one.write(tmp_path / "one.tflite")), "one", Returns.VALUE)
     found = run_float(made.program, made.parameters, one.features).outputs
     np.testing.assert_allclose(found.reshape(-1, 2, 4), one.features.reshape(-1, 3, 4)[:, 1:])
 
 
+def test_integers_of_a_bias_need_a_scale(tmp_path: Path) -> None:
+    one = OneOperator(
+        "FULLY_CONNECTED", (1, 6), [(1, 4)], [draw(4, 6), ints(1, 2, 3, 4)], ("FullyConnectedOptions", {})
+    )
+    with pytest.raises(InputError, match="expected a bias of real numbers, or with a scale, found INT32 without one"):
+        convert(read_tflite(one.write(tmp_path / "one.tflite")), "one", Returns.VALUE)
+
+
 def test_a_softmax_without_beta_is_refused(tmp_path: Path) -> None:
     """Then it is 0, and all probabilities the same."""
     path = OneOperator("SOFTMAX", (1, 6), [(1, 6)], (), ("SoftmaxOptions", {})).write(tmp_path / "one.tflite")
-    with pytest.raises(InputError, match="expected a Softmax whose beta is above 0, found 0"):
+    with pytest.raises(InputError, match=r"expected a Softmax whose beta is above 0, found 0\.0"):
         convert(read_tflite(path), "one", Returns.VALUE)
 
 

@@ -32,19 +32,21 @@ SUMS = result_kinds([UNCHANGED])
 SIZES = [(n, rows) for n in (1, 2, 3, 4, 5, 8, 11, 54) for rows in (1, 2, 3, 4, 6, 7)]
 
 
-def every_size(wide: int, bits: int, most: int) -> tuple[Artefact, np.ndarray]:
+def every_size(wide: int, bits: int, most: int, operands: int) -> tuple[Artefact, np.ndarray]:
     """A program that sums rows of all sizes, from words that are aligned and from others; and its results."""
     random = np.random.default_rng(wide + bits + most)
     weights = random.integers(-(1 << (wide - 1)), 1 << (wide - 1), 54 * 7 + 3)
-    operand = random.integers(-(1 << (bits - 1)), 1 << (bits - 1), 54 + 3)
+    operand = random.integers(-(1 << (bits - 1)), 1 << (bits - 1), 54 * operands + 3)
     weights[:9], operand[:9] = -(1 << (wide - 1)), -(1 << (bits - 1))
-    function = row_sums("sums", (wide, f"int{wide}_t", "*w++"), (bits, f"int{bits}_t"), blocks_for(most, SIZES), SUMS)
+    blocks = blocks_for(most, SIZES, operands)
+    function = row_sums("sums", (wide, f"int{wide}_t", "*w++"), (bits, f"int{bits}_t"), blocks, SUMS)
     lines, expected = [], []
     for at in (0, 1):
         for n, rows in SIZES:
-            lines.append(f"sums(result, W + {at}, X + {at}, {n}, {rows}); result += {rows};")
+            to = ", ".join(["result", f"result + {rows}"][:operands])
+            lines.append(f"sums({to}, W + {at}, X + {at}, {n}, {rows}); result += {rows * operands};")
             matrix = weights[at : at + n * rows].reshape(rows, n)
-            expected.append(matrix @ operand[at : at + n])
+            expected += [matrix @ operand[at + n * k : at + n * (k + 1)] for k in range(operands)]
     arrays = "\n".join(
         f"static const int{width}_t {name}[] __attribute__((aligned(4))) = {{{', '.join(map(str, values))}}};"
         for name, width, values in (("W", wide, weights), ("X", bits, operand))
@@ -61,11 +63,11 @@ def every_size(wide: int, bits: int, most: int) -> tuple[Artefact, np.ndarray]:
     return Artefact("sizes", header, source, "predict", ir.ResultKind.REAL, 0, kinds[0], len(total), kinds[1]), total
 
 
-@pytest.mark.parametrize("most", [1, 2, 4])
+@pytest.mark.parametrize(("most", "operands"), [(1, 1), (2, 1), (4, 1), (2, 2)])
 @pytest.mark.parametrize("bits", [8, 16])
 @pytest.mark.parametrize("wide", [8, 16])
-def test_pairs_of_every_size(wide: int, bits: int, most: int) -> None:
-    artefact, expected = every_size(wide, bits, most)
+def test_pairs_of_every_size(wide: int, bits: int, most: int, operands: int) -> None:
+    artefact, expected = every_size(wide, bits, most, operands)
     outputs = CortexTarget("cortex-m4").run(artefact, np.zeros((1, 0), dtype=np.int8))[1].outputs
     wrapped = (expected + (1 << 31)) % (1 << 32) - (1 << 31)
     np.testing.assert_array_equal(outputs[0], wrapped)
@@ -131,6 +133,7 @@ def test_steps_of_shifted_products_on_an_avr() -> None:
     ("name", "shape", "target", "share"),
     [
         ("lenet-digits", "rows4", "cortex-m4", 0.7),
+        ("lenet-digits", "places2", "cortex-m4", 0.65),
         ("mlp-diabetes", "rows4", "cortex-m4", 0.7),
         ("lenet-digits", "unrolled8", "avr", 0.9),
     ],
