@@ -13,14 +13,13 @@ from kilotune.codegen.emit.context import Context, OperationRow, visit
 from kilotune.codegen.emit.copied_windows import WindowPart, copy_windows
 from kilotune.codegen.emit.fusion import share_bytes
 from kilotune.codegen.emit.pairs import MACRO, blocks_for, row_sums
-from kilotune.codegen.emit.row_factors import FinishedSum, take_out_factors
+from kilotune.codegen.emit.row_factors import FinishedSum
 from kilotune.codegen.emit.row_results import SUM_BITS, UNCHANGED, RowCall, RowResult, result_kinds
 from kilotune.codegen.emit.runs import add_run_at, kind_of, pointed, takes_steps
-from kilotune.codegen.emit.schedule import Convolution, DenseProduct, in_order, schedule_product
+from kilotune.codegen.emit.schedule import Convolution
 from kilotune.codegen.emit.storage import VariableStorage
 from kilotune.codegen.emit.unrolled import divisor
 from kilotune.codegen.emit.windows import image_place, output_moves, part_inside
-from kilotune.codegen.fixed.table import Column
 
 _PAIRED = (8, 16)
 
@@ -64,7 +63,7 @@ def emit_matmul_by_rows(context: Context, operation: ir.MatMul, total: FinishedS
     (a0, _), (_, b1) = (context.storage.strides(view) for view in (a, b))
     rows, others = (a.shape[0], b.shape[1]) if number == 0 else (b.shape[1], a.shape[0])
     steps = out.strides if number == 0 else out.strides[::-1]
-    result = _result_of_rows(context, total, number, (out.variable, steps[0]))
+    result = result_of_rows(context, total, number, (out.variable, steps[0]))
     sums = context.scratch(row.number, 32, rows) if result == UNCHANGED else ""
     with context.writer.loops([("i1", others)], scope=True) as (other,):
         weights, operand = (a, b) if number == 0 else (b, a)
@@ -79,7 +78,7 @@ def emit_matmul_by_rows(context: Context, operation: ir.MatMul, total: FinishedS
                 _finish(context, total, sums, here, at, (target.text, target.bits))
 
 
-def _result_of_rows(context: Context, total: FinishedSum, weights: int, out: tuple[str, int]) -> RowResult:
+def result_of_rows(context: Context, total: FinishedSum, weights: int, out: tuple[str, int]) -> RowResult:
     """What a call makes of the sum of a row of operand number `weights`; `UNCHANGED` where another rule makes the result, beside it. `out`:
     the variable of the results, and how far they are apart."""
     (variable, step), narrowing, finish = out, total.sum.narrowing, total.finish
@@ -122,7 +121,7 @@ def emit_conv2d_by_windows(
     in_the_image = lies_in_one_run(operation, schedule) and (places == 1 or _read_in_the_image(context, operation))
     result = None
     if takes_rows(context, operation, total):
-        result = _result_of_rows(context, total, 1, (out.variable, out.strides[3]))
+        result = result_of_rows(context, total, 1, (out.variable, out.strides[3]))
     words = 0 if in_the_image else -(-places * operation.taps * bits // 32)
     size = words + (places * filters if result == UNCHANGED else 0)
     scratch = context.scratch(row.number, 32, size) if size else ""
@@ -206,43 +205,6 @@ def _emit_filters(
             total.store((image, channel), target.text, target.bits)
 
 
-def row_calls(context: Context) -> tuple[RowCall, ...]:
-    """All products of the program that are such a call."""
-    found = []
-    for number, operation in enumerate(ir.operations(context.storage.program.body)):
-        row = OperationRow(number, context.rows[number])
-        if not isinstance(operation, ir.MatMul | ir.Conv2D) or not in_order(row[Column.HALVINGS]):
-            continue
-        whole = context.arithmetic.sum(context, operation, row)
-        inner, finish = take_out_factors(context, operation, whole)
-        total = FinishedSum(whole, finish, None, context.arithmetic.completing(context, operation, row))
-        weights = _weights_of_call(inner, operation, total)
-        if weights is None:
-            continue
-        names = operation.a.variable, operation.b.variable
-        kinds = kind_of(inner, names[weights]), kind_of(inner, names[1 - weights])
-        axis = 3 if isinstance(operation, ir.Conv2D) else weights
-        rows = operation.b.shape[4] if isinstance(operation, ir.Conv2D) else operation.out.shape[axis]
-        result = _result_of_rows(inner, total, weights, (operation.out.variable, operation.out.strides[axis]))
-        calls = {1}
-        if isinstance(operation, ir.Conv2D):
-            places = places_at_once(inner, operation, total)
-            calls = {places, *([1] if operation.out.shape[2] % places else [])}
-        found += [RowCall(kinds, (operation.taps, rows), result, places) for places in sorted(calls)]
-    return tuple(found)
-
-
-def _weights_of_call(context: Context, operation: ir.MatMul | ir.Conv2D, total: FinishedSum) -> int | None:
-    """The number of the operand that has the weights, where a product is such a call; None where it is none."""
-    schedule = schedule_product(operation, context.storage)
-    beside = isinstance(schedule, DenseProduct | Convolution) and schedule.beside
-    if not (beside and takes_rows(context, operation, total)):
-        return None
-    if isinstance(operation, ir.MatMul):
-        return rows_of_matrices(context.storage, operation)
-    return 1 if takes_windows(context, operation, total) else None
-
-
 def _call(
     context: Context,
     target: tuple[Sequence[str], RowResult],
@@ -268,7 +230,12 @@ def _call(
             call.function,
             (storage.bits[weights], kind, following),
             (storage.bits[operand], pointed(context, operand).removeprefix("const ")),
-            blocks_for(context.shape.rows, [other.extents for other in calls], call.places),
+            blocks_for(
+                context.shape.rows,
+                [other.extents for other in calls],
+                call.places,
+                interleaved=weights in storage.interleaved,
+            ),
             results,
         ),
     )

@@ -13,7 +13,6 @@ from typing import assert_never
 from kilotune.codegen import ir
 from kilotune.codegen.arrays import FloatArray
 from kilotune.codegen.class_names import ClassName
-from kilotune.codegen.emit.blocks import row_calls
 from kilotune.codegen.emit.chains import choose_chains, emit_chain
 from kilotune.codegen.emit.constant_arrays import (
     FLASH_MACROS,
@@ -33,6 +32,7 @@ from kilotune.codegen.emit.packing import reader, reader_definition
 from kilotune.codegen.emit.parameters import parameter_arrays
 from kilotune.codegen.emit.preshift import preshift
 from kilotune.codegen.emit.ranges import largest_sums, narrow_sums
+from kilotune.codegen.emit.row_calls import interleaved_weights, row_calls
 from kilotune.codegen.emit.shape import CodeShape
 from kilotune.codegen.emit.sharing import share
 from kilotune.codegen.emit.storage import VariableStorage, describe_storage, index_bits
@@ -167,6 +167,8 @@ def emit_program(
     storage, program = context.storage, context.storage.program
     _check_order(program)
     variables = place_temporaries(storage, placement, in_place)
+    storage = dataclasses.replace(storage, interleaved=interleaved_weights(context))
+    context = dataclasses.replace(context, storage=storage)
     context = dataclasses.replace(
         context,
         chains=choose_chains(context, variables.offsets),

@@ -41,18 +41,22 @@ TARGETS = ("to", "on")
 @dataclass(frozen=True)
 class Blocks:
     """What calls have to be ready for: blocks of so many rows, from the largest, and whether sums have terms beside whole words. `places`:
-    how many operands meet a block."""
+    how many operands meet a block. `interleaved`: of each four weights of a row the two in the middle have changed places, so that bytes
+    0 and 2 of a word meet neighbours."""
 
     rows: tuple[int, ...]
     tail: bool
     places: int = 1
+    interleaved: bool = False
 
 
-def blocks_for(most: int, calls: Collection[tuple[int, int]], places: int = 1) -> Blocks:
+def blocks_for(most: int, calls: Collection[tuple[int, int]], places: int = 1, *, interleaved: bool = False) -> Blocks:
     """The blocks of at most so many rows for calls of (terms, rows)."""
     most = min(most, MOST_ROWS[places])
     rows = [size for size in BLOCKS if size <= most and any(left % (2 * size) >= size for _, left in calls)]
-    return Blocks(tuple(sorted({most, *rows}, reverse=True)), any(count % TERMS for count, _ in calls), places)
+    return Blocks(
+        tuple(sorted({most, *rows}, reverse=True)), any(count % TERMS for count, _ in calls), places, interleaved
+    )
 
 
 def row_sums(
@@ -67,14 +71,16 @@ def row_sums(
     takes += [f"const {kind} *w, const {other} *x, uint_fast16_t n, uint_fast16_t rows"]
     loops = "\n".join(_block(count, (wide, bits, other), blocks, results) for count in blocks.rows)
     fast, start = indent(loops, "    "), "".join(f"    {line}\n" for line in results.start)
-    plain = [(f"sum{place or ''}", to, "*p" if place == 0 else "p[n]") for place, to in enumerate(targets)]
+    at = ["p[i]", "p[n + i]"] if blocks.interleaved else ["*p", "p[n]"]
+    plain = [(f"sum{place or ''}", to, at[place]) for place, to in enumerate(targets)]
     sums = [
         f"uint32_t {', '.join(f'{total} = 0' for total, _, _ in plain)};",
         "do {",
         f"    const {kind} v = {following};",
+        *([f"    const uint_fast16_t i = {_PLACE};"] if blocks.interleaved else []),
     ]
     sums += [f"    {total} += (uint32_t)((int32_t)v * {read});" for total, _, read in plain]
-    sums += ["    p++;", "} while (--k != 0);"]
+    sums += ["} while (--k != 0);"] if blocks.interleaved else ["    p++;", "} while (--k != 0);"]
     sums += [line for total, to, _ in plain for line in results.written(total, to, to == targets[-1])]
     body = indent("\n".join(sums), "        ")
     second = "" if blocks.places == 1 else ", and on[i] of what follows x[n - 1]"
@@ -122,7 +128,7 @@ def _block(rows: int, kinds: tuple[int, int, str], blocks: Blocks, results: Resu
 
 def _loop(rows: int, wide: int, bits: int, blocks: Blocks) -> list[str]:
     """C that declares what the loop of instructions needs, and the loop."""
-    steps = step_instructions(rows, wide, bits, blocks.places)
+    steps = step_instructions(rows, wide, bits, blocks.places, interleaved=blocks.interleaved)
     free = [name for name in "abcdtuv" if any(f"%[{name}]" in line for line in steps)]
     lines, constants = [f"uint32_t {', '.join(free)};"], []
     if any("%[step]" in line for line in steps):
@@ -147,10 +153,19 @@ def _loop(rows: int, wide: int, bits: int, blocks: Blocks) -> list[str]:
     return lines
 
 
-def step_instructions(rows: int, wide: int, bits: int, places: int = 1) -> list[str]:
+_PLACE = "((n - k) | 3) < n ? ((n - k) & ~(uint_fast16_t)3) + ((n - k) & 1) * 2 + ((n - k) >> 1 & 1) : n - k"
+"""C of the place of a term whose weight is the one of number n - k of an interleaved row."""
+
+
+def interleaves(wide: int, bits: int) -> bool:
+    """Whether weights of one width are read faster interleaved where they meet operands of another."""
+    return wide == 8 and bits == 16
+
+
+def step_instructions(rows: int, wide: int, bits: int, places: int = 1, *, interleaved: bool = False) -> list[str]:
     """Instructions that add the products of four terms to the sums of all rows, with one operand or two."""
     if places > 1:
-        return two_operand_instructions(rows, wide, bits)
+        return two_operand_instructions(rows, wide, bits, interleaved=interleaved)
     at = {1: ["[%[w]], #4"], 2: ["[%[w], %[step]]", "[%[w]], #4"]}.get(rows) or [
         "[%[w], %[step]]",
         "[%[w], %[step], lsl #1]",
@@ -158,14 +173,16 @@ def step_instructions(rows: int, wide: int, bits: int, places: int = 1) -> list[
         "[%[w]], #4",
     ]
     numbers = [*range(1, rows), 0]  # the pointer moves on with the first row, which is read last
-    products = _products_of_bytes if wide == 8 else _products_of_pairs
-    return products(bits, list(zip(numbers, at, strict=True)))
+    some = list(zip(numbers, at, strict=True))
+    return _products_of_pairs(bits, some) if wide == 16 else _products_of_bytes(bits, some, interleaved)
 
 
-def _products_of_bytes(bits: int, rows: list[tuple[int, str]]) -> list[str]:
+def _products_of_bytes(bits: int, rows: list[tuple[int, str]], interleaved: bool) -> list[str]:
     """Weights of 8 bits: bytes 0 and 2 of a word, then 1 and 3. a, b: the pairs of the operand that these meet."""
     if bits == 8:
         found = ["ldr %[a], [%[p]], #4", "sxtb16 %[b], %[a], ror #8", "sxtb16 %[a], %[a]"]
+    elif interleaved:
+        found = ["ldr %[a], [%[p]], #4", "ldr %[b], [%[p]], #4"]
     else:
         found = ["ldr %[a], [%[p]], #4", "ldr %[t], [%[p]], #4"]
         found += ["pkhtb %[b], %[t], %[a], asr #16", "pkhbt %[a], %[a], %[t], lsl #16"]

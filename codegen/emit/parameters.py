@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from kilotune.codegen import ir
-from kilotune.codegen.arrays import FloatArray
+from kilotune.codegen.arrays import FloatArray, IntArray
 from kilotune.codegen.emit.constant_arrays import (
     ConstantArray,
     constant_array,
@@ -50,8 +50,19 @@ def _arrays_of(storage: VariableStorage, variable: ir.Variable, values: FloatArr
         dense = float_array(name, values.transpose(order))
     else:
         numbers = storage.stored(variable.name)(values).transpose(order)
-        dense = _values(storage, variable.name, numbers.reshape(-1).tolist())
+        dense = _values(storage, variable.name, _in_order(storage, variable.name, numbers.reshape(-1)).tolist())
     return [ConstantArray(note + dense.definition, dense.size_bytes)]
+
+
+def _in_order(storage: VariableStorage, variable: str, numbers: IntArray) -> IntArray:
+    """The numbers of a dense parameter as they lie in flash: of interleaved rows 0, 2, 1, 3 of each four, and what is left as it is."""
+    length = storage.interleaved.get(variable)
+    if length is None:
+        return numbers
+    rows = numbers.reshape(-1, length).copy()
+    whole = rows[:, : length // 4 * 4]
+    whole[:] = whole.reshape(len(rows), -1, 2, 2).transpose(0, 1, 3, 2).reshape(whole.shape)
+    return rows.reshape(-1)
 
 
 def _row_shifts(storage: VariableStorage, variable: str) -> list[ConstantArray]:

@@ -65,6 +65,7 @@ def _is_turned(context: Context, total: SumOfProducts, first: str, second: str) 
 
 def _add(context: Context, total: SumOfProducts, names: tuple[str, str], pointers: Sequence[str], count: int) -> None:
     """The line that calls the function of a run."""
+    assert not context.storage.interleaved.keys() & set(names)
     if takes_steps(context, names):
         steps = _steps_a_round(context)
         rounds, rest = divmod(count, steps)
@@ -141,6 +142,8 @@ def kind_of(context: Context, variable: str) -> str:
     if packing is not None:
         form = "_table" if packing.codebook else f"_{packing.shift}" if packing.shift else ""
         return f"codes{kind}_{packing.width}{form}"
+    if variable in storage.interleaved:
+        return f"flash{kind}i"
     return f"flash{kind}" if storage.in_flash(variable) else f"ram{kind}"
 
 

@@ -29,7 +29,8 @@ class VariableStorage:
     `orders`: the order of axes in which a parameter is stored, where that is not its own. `real`: numbers are floats.
     `shifts`: by how many bits a parameter is stored divided. `encodings` of parameters that have one. `buffers`: the C names of arrays
     in RAM in which elements of a parameter lie unpacked. `steps`: of a float program's parameters that lie in flash as 8-bit integers
-    (`codegen.byte_weights`), what an integer of 1 is worth; what is read of them is the integer.
+    (`codegen.byte_weights`), what an integer of 1 is worth; what is read of them is the integer. `interleaved`: parameters, with the length
+    of their rows, in which of each four elements of a row the two in the middle change places: none but calls for all rows read them.
     """
 
     program: ir.Program
@@ -45,6 +46,7 @@ class VariableStorage:
     rounding: Rounding = Rounding.TOWARD_ZERO
     buffers: Mapping[str, str] = field(default_factory=dict)
     steps: Mapping[str, float] = field(default_factory=dict)
+    interleaved: Mapping[str, int] = field(default_factory=dict)
 
     def stored(self, name: str) -> Callable[[FloatArray], IntArray]:
         """How values of a parameter become the integers in flash; those that are stored divided (`preshift`) are divided here."""
@@ -84,6 +86,7 @@ class VariableStorage:
 
     def element(self, view: ir.View, moves: Sequence[tuple[str, int]]) -> CExpression:
         """The element at `view.offset` moved by (counter expression, elements a step) pairs."""
+        assert view.variable not in self.interleaved
         number = self._number(view, moves)
         bits, name = self.bits[view.variable], self.name(view.variable)
         if self.packing(view.variable) is not None:

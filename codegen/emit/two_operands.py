@@ -9,18 +9,19 @@ as many elements behind the first as a row has, so one register leads from both 
 from __future__ import annotations
 
 
-def two_operand_instructions(rows: int, wide: int, bits: int) -> list[str]:
+def two_operand_instructions(rows: int, wide: int, bits: int, *, interleaved: bool) -> list[str]:
     """Instructions that add the products of four terms to all sums: weights of width `wide`, operands of width `bits`."""
-    products = _products_of_bytes if wide == 8 else _products_of_pairs
-    return products(rows, bits)
+    return _products_of_pairs(rows, bits) if wide == 16 else _products_of_bytes(rows, bits, interleaved)
 
 
-def _products_of_bytes(rows: int, bits: int) -> list[str]:
+def _products_of_bytes(rows: int, bits: int, interleaved: bool) -> list[str]:
     """Weights of 8 bits: bytes 0 and 2 of a word, then 1 and 3. These meet a and b of the second operand, c and d of the first."""
     if bits == 8:
         found = [_second("a", bits, 8), _first("c")]
         found += [f"sxtb16 %[{odd}], %[{even}], ror #8" for odd, even in ("ba", "dc")]
         found += ["sxtb16 %[a], %[a]", "sxtb16 %[c], %[c]"]
+    elif interleaved:
+        found = [_second("a", bits, 8), _first("c"), _second("b", bits, 8), _first("d")]
     else:
         found = [_second("a", bits, 8), _first("c"), _second("t", bits, 8), _first("v")]
         for even, odd, later in ("abt", "cdv"):

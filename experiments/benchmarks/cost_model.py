@@ -25,7 +25,7 @@ import numpy.typing as npt
 
 from kilotune.codegen.arrays import FloatArray
 from kilotune.codegen.emit.c import CSource, emit_c
-from kilotune.codegen.emit.pairs import STEPS, step_instructions
+from kilotune.codegen.emit.pairs import STEPS, interleaves, step_instructions
 from kilotune.codegen.emit.shape import PLAIN, SHAPES, CodeShape
 from kilotune.codegen.emit.shifts import device_instructions
 from kilotune.codegen.fixed.arithmetic import Accumulator, Rounding
@@ -211,7 +211,10 @@ def known_steps() -> dict[str, float]:
     loop's end takes four, once a round. Too few candidates have each of them for a fit."""
     found = {}
     for (rows, operands), wide, bits in itertools.product(BLOCK_SIZES, (8, 16), (8, 16)):
-        loads = [line.startswith("ldr") for line in step_instructions(rows, wide, bits, operands)]
+        loads = [
+            line.startswith("ldr")
+            for line in step_instructions(rows, wide, bits, operands, interleaved=interleaves(wide, bits))
+        ]
         cycles = sum(2 if load and not before else 1 for load, before in zip(loads, [False, *loads[:-1]], strict=True))
         size = str(rows) if operands == 1 else f"{rows}x{operands}"
         found[f"step.{size}.{wide}.{bits}"] = cycles + 4.0 / STEPS[operands]

@@ -57,6 +57,36 @@ def test_every_product_of_a_network_is_taken_so() -> None:
 
 
 @needs_compiler
+@pytest.mark.parametrize(("features", "named"), [(16, "kt_sums_flash8i_ram16"), (8, "kt_sums_flash8_ram8")])
+def test_weights_are_interleaved_where_features_have_16_bits(features: int, named: str) -> None:
+    assert named in assert_agrees(*_twice_multiplied(features, shared=False), "rows4")
+
+
+@needs_compiler
+def test_weights_that_are_read_otherwise_too_are_not_interleaved() -> None:
+    assert "flash8i" not in assert_agrees(*_twice_multiplied(16, shared=True), "rows4")
+
+
+def _twice_multiplied(features: int, *, shared: bool) -> tuple[RandomModel, FixedBatch]:
+    """Weights of 8 bits times features; `shared`: and then, element by element, times themselves."""
+    here = ir.Location("product.sd", 1, 1)
+    shapes = {"W": (6, 11), "X": (11, 1), "Y": (6, 1), "Z": (6, 11), "R": (6, 1)}
+    roles = {"W": ir.Role.PARAMETER, "X": ir.Role.INPUT}
+    made = {name: ir.Variable(name, shape, roles.get(name, ir.Role.TEMPORARY), here) for name, shape in shapes.items()}
+    v = {name: ir.whole(variable) for name, variable in made.items()}
+    body: list[ir.Statement] = [ir.MatMul(v["Y"], here, v["W"], v["X"], sparse=False)]
+    names, result = ["W", "X", "Y"], "Y"
+    if shared:
+        body += [ir.Multiply(v["Z"], here, v["W"], v["W"]), ir.MatMul(v["R"], here, v["Z"], v["X"], sparse=False)]
+        names, result = list(shapes), "R"
+    program = ir.Program("product", tuple(made[name] for name in names), tuple(body), v[result], ir.ResultKind.REAL)
+    random = np.random.default_rng(features)
+    model = RandomModel(program, {"W": random.uniform(-2, 2, (6, 11))}, random.uniform(-2, 2, (4, 11)))
+    widths = [8 if name == "W" else features if name == "X" else 16 for name in names]
+    return model, ShiftryLowering(program, {}).lower([widths], [[5 if w == 8 else 11 for w in widths]])
+
+
+@needs_compiler
 def test_two_places_of_a_convolution_over_its_image() -> None:
     """Results lie over the image in RAM, and those of the second place are written while the first is still read: both are copied."""
     here = ir.Location("pointwise.sd", 1, 1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 
 import numpy as np
 import pytest
@@ -32,24 +33,28 @@ SUMS = result_kinds([UNCHANGED])
 SIZES = [(n, rows) for n in (1, 2, 3, 4, 5, 8, 11, 54) for rows in (1, 2, 3, 4, 6, 7)]
 
 
-def every_size(wide: int, bits: int, most: int, operands: int) -> tuple[Artefact, np.ndarray]:
+def every_size(
+    wide: int, bits: int, most: int, operands: int, *, interleaved: bool = False
+) -> tuple[Artefact, np.ndarray]:
     """A program that sums rows of all sizes, from words that are aligned and from others; and its results."""
     random = np.random.default_rng(wide + bits + most)
     weights = random.integers(-(1 << (wide - 1)), 1 << (wide - 1), 54 * 7 + 3)
     operand = random.integers(-(1 << (bits - 1)), 1 << (bits - 1), 54 * operands + 3)
     weights[:9], operand[:9] = -(1 << (wide - 1)), -(1 << (bits - 1))
-    blocks = blocks_for(most, SIZES, operands)
+    blocks = blocks_for(most, SIZES, operands, interleaved=interleaved)
     function = row_sums("sums", (wide, f"int{wide}_t", "*w++"), (bits, f"int{bits}_t"), blocks, SUMS)
-    lines, expected = [], []
+    lines, expected, matrices = [], [], []
     for at in (0, 1):
         for n, rows in SIZES:
             to = ", ".join(["result", f"result + {rows}"][:operands])
-            lines.append(f"sums({to}, W + {at}, X + {at}, {n}, {rows}); result += {rows * operands};")
+            begun = sum(map(len, matrices)) + at
+            lines.append(f"sums({to}, W + {begun}, X + {at}, {n}, {rows}); result += {rows * operands};")
             matrix = weights[at : at + n * rows].reshape(rows, n)
+            matrices.append([0] * at + [int(v) for row in matrix for v in (turned(row) if interleaved else row)])
             expected += [matrix @ operand[at + n * k : at + n * (k + 1)] for k in range(operands)]
     arrays = "\n".join(
         f"static const int{width}_t {name}[] __attribute__((aligned(4))) = {{{', '.join(map(str, values))}}};"
-        for name, width, values in (("W", wide, weights), ("X", bits, operand))
+        for name, width, values in (("W", wide, itertools.chain(*matrices)), ("X", bits, operand))
     )
     total = np.concatenate(expected)
     source = (
@@ -63,12 +68,30 @@ def every_size(wide: int, bits: int, most: int, operands: int) -> tuple[Artefact
     return Artefact("sizes", header, source, "predict", ir.ResultKind.REAL, 0, kinds[0], len(total), kinds[1]), total
 
 
+def turned(row: np.ndarray) -> list[int]:
+    """A row in which, of each whole four, the two in the middle have changed places."""
+    found = [int(v) for v in row]
+    for first in range(0, len(found) - 3, 4):
+        found[first + 1], found[first + 2] = found[first + 2], found[first + 1]
+    return found
+
+
 @pytest.mark.parametrize(("most", "operands"), [(1, 1), (2, 1), (4, 1), (2, 2)])
 @pytest.mark.parametrize("bits", [8, 16])
 @pytest.mark.parametrize("wide", [8, 16])
 def test_pairs_of_every_size(wide: int, bits: int, most: int, operands: int) -> None:
     artefact, expected = every_size(wide, bits, most, operands)
     outputs = CortexTarget("cortex-m4").run(artefact, np.zeros((1, 0), dtype=np.int8))[1].outputs
+    wrapped = (expected + (1 << 31)) % (1 << 32) - (1 << 31)
+    np.testing.assert_array_equal(outputs[0], wrapped)
+
+
+@pytest.mark.parametrize("level", ["-Os", "-O0"])
+@pytest.mark.parametrize(("most", "operands"), [(4, 1), (2, 2)])
+def test_interleaved_rows_of_every_size(most: int, operands: int, level: str) -> None:
+    """Also by plain C, which is what there is without optimisation."""
+    artefact, expected = every_size(8, 16, most, operands, interleaved=True)
+    outputs = CortexTarget("cortex-m4", level).run(artefact, np.zeros((1, 0), dtype=np.int8))[1].outputs
     wrapped = (expected + (1 << 31)) % (1 << 32) - (1 << 31)
     np.testing.assert_array_equal(outputs[0], wrapped)
 
