@@ -150,7 +150,9 @@ FOLDED: Mapping[str, Callable[[Mapping[str, Any], Sequence[Array]], Array]] = Ma
         "Transpose": _transpose,
         "Reshape": _reshape,
         "Cast": _cast,
-        "Shape": lambda _, operands: np.asarray(operands[0].shape, np.int64),
+        "Shape": lambda attributes, operands: np.asarray(
+            operands[0].shape[slice(attributes.get("start"), attributes.get("end"))], np.int64
+        ),
         "Gather": _gather,
         "Slice": _slice,
         "Concat": lambda attributes, operands: np.concatenate(operands, int(attributes["axis"])),

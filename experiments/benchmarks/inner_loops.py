@@ -17,7 +17,7 @@ import argparse
 import numpy as np
 
 from kilotune.codegen import ir
-from kilotune.codegen.emit.pairs import BLOCKS, TERMS, step_instructions
+from kilotune.codegen.emit.pairs import BLOCKS, TERMS, interleaves, step_instructions
 from kilotune.codegen.emit.products import ADDITIONS
 from kilotune.codegen.emit.shape import PLAIN
 from kilotune.codegen.fixed.table import Column, FixedBatch
@@ -68,7 +68,7 @@ def bound(batch: FixedBatch, processor: str) -> float:
 def _least(widths: tuple[int, int, int], processor: str) -> float:
     wide, other, sums = widths
     if processor.startswith("cortex"):
-        lines = step_instructions(BLOCKS[0], other, wide)
+        lines = step_instructions(BLOCKS[0], other, wide, interleaved=interleaves(other, wide))
         loads = [line.startswith("ldr") for line in lines]
         waits = sum(load and not before for load, before in zip(loads, [False, *loads[:-1]], strict=True))
         return (len(lines) + waits) / (BLOCKS[0] * TERMS)

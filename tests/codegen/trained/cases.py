@@ -242,6 +242,8 @@ UNFOLDED = (
            w=draw(6, 4), **STATISTICS),
     folded("norm-before-sequence", (1, 4, 4), ("BatchNormalization", list(STATISTICS), {}), ("MatMul", ["w"], {}),
            w=draw(4, 6), **STATISTICS),
+    Case("part-of-a-constants-shape", (1, 6), [("Shape", ["w"], ["n"], {"start": 1, "end": -1}), ("Slice", ["x", "zero", "n", "one"], ["y"], {})],
+         {"w": draw(2, 4, 5), "zero": numbers(0), "one": numbers(1)}),
     Case("pad-by-attributes", (1, 6), [("Pad", ["x"], ["y"], {"pads": [0, 1, 0, 2], "value": 0.5})], opset=10),
     folded("negated", (1, 6), ("Neg", [], {}), ("Cast", [], {"to": 1}), ("Relu", [], {})),
     Case("read-twice", (1, 6), [("MatMul", ["x", "w"], ["m"], {}), ("Mul", ["m", "k"], ["n"], {}), ("Add", ["m", "n"], ["y"], {})],

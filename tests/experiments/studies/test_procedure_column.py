@@ -54,6 +54,8 @@ def test_a_missing_answer_is_no_win(tmp_path: Path) -> None:
     assert state["seconds"] == pytest.approx(result["elapsed_s"])
     sentence = f"The paper's procedure did not end within the budget, after {state['seconds']:.1f} s of it: "
     assert sentence in said
+    assert "test precision loss" in said  # of a program of numbers, what it is on data that no search saw
+    assert "test mean absolute error" in said
 
 
 @dataclass(frozen=True)
