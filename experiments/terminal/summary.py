@@ -18,6 +18,7 @@ from kilotune.experiments.studies.tuning import TuneOutcome
 from kilotune.experiments.terminal.budget_usage import usage_sentence
 from kilotune.experiments.terminal.front_table import front_table
 from kilotune.experiments.terminal.sample_differences import sample_differences
+from kilotune.experiments.terminal.unseen_loss import unseen_loss
 from kilotune.search.candidates import count_candidates
 from kilotune.search.result import Result
 from kilotune.search.strategy import Outcome
@@ -51,6 +52,9 @@ def _about_the_best(outcome: TuneOutcome) -> Iterator[str]:
     differences = sample_differences(outcome)
     if differences is not None:
         yield differences
+    beyond = unseen_loss(outcome)
+    if beyond is not None:
+        yield beyond
     if best is not None and isinstance(problem, Explains):
         yield from problem.lines(best)
     reason = bound_reason_of(problem)
