@@ -164,6 +164,7 @@ def interleaves(wide: int, bits: int) -> bool:
 
 def step_instructions(rows: int, wide: int, bits: int, places: int = 1, *, interleaved: bool = False) -> list[str]:
     """Instructions that add the products of four terms to the sums of all rows, with one operand or two."""
+    assert interleaves(wide, bits) or not interleaved
     if places > 1:
         return two_operand_instructions(rows, wide, bits, interleaved=interleaved)
     at = {1: ["[%[w]], #4"], 2: ["[%[w], %[step]]", "[%[w]], #4"]}.get(rows) or [

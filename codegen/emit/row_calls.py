@@ -62,8 +62,9 @@ def interleaved_weights(context: Context) -> dict[str, int]:
         if product is not None:
             weights, operand = product.names
             view = (product.operation.a, product.operation.b)[product.weights]
-            whole = view.size == storage.program.variable(weights).size and storage.in_flash(weights)
-            if whole and interleaves(storage.bits[weights], storage.bits[operand]) and storage.is_integer(weights):
+            read = product.context.storage  # by which codes are read as they are
+            whole = view.size == read.program.variable(weights).size and read.in_flash(weights)
+            if whole and interleaves(read.bits[weights], read.bits[operand]) and read.is_integer(weights):
                 length = product.operation.taps
                 others |= {weights} if found.setdefault(weights, length) != length else set()
                 views = [other for other in views if other is not view]

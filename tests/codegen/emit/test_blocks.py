@@ -15,8 +15,10 @@ from kilotune.codegen.emit.c import emit_c
 from kilotune.codegen.emit.pairs import Blocks, blocks_for
 from kilotune.codegen.emit.shape import SHAPES
 from kilotune.codegen.emit.unrolled import divisor, steps_for
+from kilotune.codegen.fixed.arithmetic import Accumulator
+from kilotune.codegen.fixed.encoding import ParameterEncoding, RowShifts
 from kilotune.codegen.fixed.shiftry import ShiftryLowering
-from kilotune.codegen.fixed.table import FixedBatch
+from kilotune.codegen.fixed.table import FixedBatch, unencoded
 from kilotune.evaluators.fixed_point.reference import run_reference
 from tests.codegen.emit.compiled import compile_sources, needs_compiler
 from tests.codegen.emit.random_programs import RandomModel, random_models, seedot_batches, shiftry_batches
@@ -65,6 +67,28 @@ def test_weights_are_interleaved_where_features_have_16_bits(features: int, name
 @needs_compiler
 def test_weights_that_are_read_otherwise_too_are_not_interleaved() -> None:
     assert "flash8i" not in assert_agrees(*_twice_multiplied(16, shared=True), "rows4")
+
+
+@needs_compiler
+@pytest.mark.parametrize(("coded", "named"), [("W", "kt_sums_flash8i_flash16"), ("P", "kt_sums_flash16_flash8")])
+def test_codes_of_rows_are_interleaved_as_they_are_read(coded: str, named: str) -> None:
+    """Of 16 bits by what they stand for, of 8 where a call reads them."""
+    here = ir.Location("codes.sd", 1, 1)
+    shapes = {"P": (3, 8), "W": (8, 6), "X": (3, 6), "Y": (3, 6), "R": (3, 6)}
+    roles = {"P": ir.Role.PARAMETER, "W": ir.Role.PARAMETER, "X": ir.Role.INPUT}
+    made = {name: ir.Variable(name, shape, roles.get(name, ir.Role.TEMPORARY), here) for name, shape in shapes.items()}
+    v = {name: ir.whole(variable) for name, variable in made.items()}
+    body = (ir.MatMul(v["Y"], here, v["P"], v["W"], sparse=False), ir.Add(v["R"], here, v["Y"], v["X"]))
+    program = ir.Program("codes", tuple(made.values()), body, v["R"], ir.ResultKind.REAL)
+    random = np.random.default_rng(3)
+    parameters = {name: random.uniform(-1, 1, shapes[name]) for name in "PW"}
+    model = RandomModel(program, parameters, random.uniform(-1, 1, (3, 18)))
+    rows = RowShifts((0,), (1, 0, 2)) if coded == "P" else RowShifts((1,), (1, 0, 2, 0, 1, 0))
+    encoded = unencoded((1, 5))
+    encoded[0, "PW".index(coded)] = 0
+    lowering = ShiftryLowering(program, {}, accumulator=Accumulator.WIDE)
+    batch = lowering.lower([[16] * 5], [[14, 14, 10, 10, 10]], encoded, (ParameterEncoding(8, 0, rows=rows),))
+    assert f"{named}(" in assert_agrees(model, batch, "rows4")
 
 
 def _twice_multiplied(features: int, *, shared: bool) -> tuple[RandomModel, FixedBatch]:
