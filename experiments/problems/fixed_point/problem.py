@@ -272,7 +272,9 @@ def _check_linked(space: str, options: ModelOptions) -> None:
         raise ValueError(
             "Linked flash is estimated from the widths of variables: expected the space shiftry, which decides them."
         )
-    missing = None if options.board is None else missing_tools(options.board)
+    if options.board is None:
+        raise ValueError("Linked flash depends on the processor: expected --device too, found none.")
+    missing = missing_tools(options.board)
     if missing is not None:
         raise ValueError(f"Linked flash takes the device's compiler. {missing}")
 

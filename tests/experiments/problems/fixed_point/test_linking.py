@@ -76,14 +76,15 @@ def test_each_variable_is_told_from_the_others() -> None:
 
 
 @pytest.mark.parametrize(
-    ("space", "limits", "options", "said"),
+    ("space", "device", "options", "said"),
     [
-        ("seedot", ("linked=3000",), {}, "expected the space shiftry"),
-        ("shiftry", ("linked=3000",), {"keep_quantisation": True}, "expected the space shiftry"),
+        ("seedot", "uno", {}, "expected the space shiftry"),
+        ("shiftry", "uno", {"keep_quantisation": True}, "expected the space shiftry"),
+        ("shiftry", None, {}, "expected --device"),
     ],
 )
-def test_linked_flash_is_limited_where_widths_are_decided(
-    space: str, limits: tuple[str, ...], options: dict[str, object], said: str
+def test_linked_flash_is_limited_where_widths_are_decided_for_a_device(
+    space: str, device: str | None, options: dict[str, object], said: str
 ) -> None:
     with pytest.raises(ValueError, match=said):
-        request_from(space, input="protonn-cancer", device="uno", limits=limits, options=options)
+        request_from(space, input="protonn-cancer", device=device, limits=("linked=3000",), options=options)
