@@ -15,6 +15,7 @@ from kilotune.codegen.arrays import FloatArray
 from kilotune.codegen.diagnostics import InputError
 from kilotune.codegen.emit.shape import CodeShape
 from kilotune.codegen.fixed.table import FixedBatch
+from kilotune.evaluators.code_size import CodeSize
 from kilotune.evaluators.cost_counts import CostFeatures
 from kilotune.evaluators.cost_features import FEATURES, NUMBERS
 from kilotune.search.fingerprint import NOT_CONTENT, absent_as
@@ -98,11 +99,13 @@ class CostModel:
 
 @dataclass(frozen=True)
 class Timing:
-    """What turns programs into seconds: a cost table, a clock and how inner loops are written."""
+    """What a device makes of programs: a cost table, a clock and how inner loops are written, which is seconds; and where linked sizes
+    are limited what `code` takes in flash."""
 
     table: CostTable
     clock_hz: int
     shape: CodeShape = field(default_factory=CodeShape, metadata=absent_as(CodeShape()))
+    code: CodeSize | None = field(default=None, metadata=absent_as(None))
 
     def milliseconds(self, cycles: float) -> float:
         """Time of that many cycles."""

@@ -37,7 +37,7 @@ class FixedPointOptions:
         minimized_metric(self.objective)
         if self.timing is None and any(quantity.timed for quantity in asked_for(self.objective, self.limits)):
             raise ValueError(
-                "Time depends on the processor: limits on cycles or latency, and the objective, need --device."
+                "Time and linked flash depend on the processor: limits on cycles, latency or linked, and the objective, need --device."
             )
 
     @property

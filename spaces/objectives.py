@@ -66,6 +66,9 @@ class Quantity:
     measured: Callable[[Mapping[str, Any]], Any] | None = None
 
 
+LINKED = "linked"
+"""The name of the limit on the flash of a whole program, which is estimated for all candidates and linked for those that may be taken."""
+
 TOTAL_RAM = "total-ram"
 """The name of the limit that a board sets, besides those on flash and RAM: the input takes RAM, too."""
 
@@ -89,6 +92,7 @@ def total_ram_bytes(metrics: Mapping[str, Any]) -> Any:
 QUANTITIES = (
     Quantity("memory", "memory_bytes"),
     Quantity("flash", None, "flash_bytes", "flash bytes", option="flash_limit_bytes", example="32KiB"),
+    Quantity(LINKED, None, "linked_bytes", "flash bytes linked, estimated", example="4KiB", timed=True),
     Quantity("ram", None, "ram_bytes", "RAM bytes", option="ram_limit_bytes"),
     Quantity(TOTAL_RAM, None, "total_ram_bytes", "RAM bytes with input", measured=total_ram_bytes),
     Quantity(

@@ -26,6 +26,9 @@ class Target(Protocol):
         """Build a program and call it with each of `inputs` [samples, features], as the program takes them: a sample, or a frame where
         several calls make an inference. DeviceError when it cannot be built, is too large, stops with a fault, or does not end."""
 
+    def sizes(self, artefact: Artefact) -> Sizes:
+        """Build a program without running it. DeviceError when it cannot be built, or is too large."""
+
     def trace(self, artefact: Artefact, inputs: npt.NDArray[np.generic], most_events: int) -> Trace:
         """Build it with a hook after each operation and run the only inference of `inputs` [calls, features]: what the RAM array held
         after each of the first `most_events` operations. DeviceError as `run`."""

@@ -105,7 +105,8 @@ class FixedPointEvaluator:
     uncertainty (`fidelity`), and `mean_absolute_error` against the targets where there are any. Of both: `flash_bytes`,
     `ram_bytes`, `memory_bytes` (their sum), `input_bytes` (`Task.input_bytes`, which no other metric has), `demoted` (8-bit
     variables), and executed `multiplies_W` and `adds_W` by width. With `timing` also `cycles` and
-    `latency_ms`, as its cost table predicts them, and those that `derived` computes from them. `in_place` lets results overwrite
+    `latency_ms`, as its cost table predicts them, `linked_bytes` where it knows what code takes, and those
+    that `derived` computes from them. `in_place` lets results overwrite
     operands that die, `refine` improves placements (`codegen.fixed.footprint`). `profiler` observes the run of the float program.
     `trained_on`: whether the model was trained on this data, so that its margins there are wider than on new samples: then flips are
     expected by the margins of inputs that are like the samples (`similar_inputs`).
@@ -245,6 +246,8 @@ class FixedPointEvaluator:
         if self.timing is not None and self._costs is not None:
             cycles = np.rint(self._costs.cycles(batch))
             columns |= {"cycles": cycles, "latency_ms": 1000.0 * cycles / self.timing.clock_hz}
+            if self.timing.code is not None:
+                columns["linked_bytes"] = flash + self.timing.code.code_bytes(self.task.program, bits)
         return columns
 
     def _with_derived(self, columns: dict[str, np.ndarray]) -> dict[str, np.ndarray]:

@@ -23,7 +23,7 @@ from kilotune.experiments.problems.problem_entry import entry_of
 from kilotune.experiments.studies import tuning
 from kilotune.experiments.studies.command_time import FIRST_ANSWER_S
 from kilotune.experiments.studies.libraries import load_libraries
-from kilotune.experiments.studies.measured_finalists import kept_fastest
+from kilotune.experiments.studies.measured_finalists import kept_finalist
 from kilotune.experiments.studies.placing_finalists import exported_trial
 from kilotune.experiments.terminal.summary import print_summary
 from kilotune.search.budget import Budget
@@ -64,7 +64,7 @@ class TunedStudy:
     @property
     def result(self) -> Result:
         """Where the study stands; its best is the finalist that was fastest on the device, once `outcome` has run some there."""
-        return kept_fastest(self.problem, self.search, self.search.result())
+        return kept_finalist(self.problem, self.search, self.search.result())
 
     @property
     def status(self) -> Status:

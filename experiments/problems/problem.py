@@ -118,6 +118,18 @@ class RunsOnDevice(Protocol):
 
 
 @runtime_checkable
+class LimitsLinkedFlash(Protocol):
+    """Ability: the flash of a whole program, as it is linked for the device, may have a limit."""
+
+    @property
+    def linked_limit_bytes(self) -> int | None:
+        """The limit; None without one."""
+
+    def linked_bytes(self, trial: Trial) -> int:
+        """What the trial's whole program takes. DeviceError when it cannot be linked."""
+
+
+@runtime_checkable
 class PlacesFinalists(Protocol):
     """Ability: candidates are hardware, which synthesis, place and route measure once the search is over."""
 

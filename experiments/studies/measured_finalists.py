@@ -10,15 +10,15 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
-from kilotune.experiments.problems.problem import Problem, RunsOnDevice
+from kilotune.experiments.problems.problem import LimitsLinkedFlash, Problem, RunsOnDevice
 from kilotune.experiments.studies.command_time import made_in_time
 from kilotune.search.front import Ranking
 from kilotune.search.result import Result, relative_gap
 from kilotune.search.space import HasReferencePoint, Objective, Trial
 from kilotune.search.study import Study
 
-FASTEST = "fastest"
-"""Where a study's stored request holds which trial was fastest, and which was the best by prediction then: their numbers."""
+FINALIST = "fastest"
+"""Where a study's stored request holds which trial the device has chosen, and which was the best before: their numbers."""
 
 TIMED = ("cycles", "latency_ms")
 
@@ -34,11 +34,12 @@ LEAST_DISTANCE = 2
 
 @dataclass(frozen=True)
 class MeasuredFinalists:
-    """The result, whose best is the finalist that was fastest on the device; `said`: a sentence, where that is not the fastest by
-    prediction."""
+    """The result, whose best is the finalist that the device has chosen; `said`: a sentence about it, where that is not the best by
+    prediction; `kept`: whether a limit that only the device can tell of is kept, where there is one."""
 
     result: Result
     said: str | None = None
+    kept: bool = True
 
 
 def measured_finalists(
@@ -47,9 +48,9 @@ def measured_finalists(
     """Run the finalists of a search for the least time, and keep with the study which was fastest.
 
     None are run where time is no objective or a whole front is asked for, without a device, where the least predicted time is proved, and
-    where `is_over` says so before two have been: the result is that of `kept_fastest` then.
+    where `is_over` says so before two have been: the result is that of `kept_finalist` then.
     """
-    best, space, unmeasured = result.best, problem.space, MeasuredFinalists(kept_fastest(problem, study, result))
+    best, space, unmeasured = result.best, problem.space, MeasuredFinalists(kept_finalist(problem, study, result))
     whole = isinstance(space, HasReferencePoint) and space.reference_point is not None
     if space.objectives[0].metric not in TIMED or whole or best is None or not result.feasible or result.proved:
         return unmeasured
@@ -63,27 +64,36 @@ def measured_finalists(
     if len(found) < 2 or best.number not in found:
         return unmeasured
     cycles, fastest = min(found.values(), key=lambda one: (one[0], one[1].number != best.number))
-    study.keep_in_request(FASTEST, {"trial": fastest.number, "best": best.number})
+    keep_finalist(study, fastest, best)
     if fastest.number == best.number:
         return MeasuredFinalists(result)
     said = (
         f"Of {len(found)} finalists on the device trial {fastest.number} is the fastest, with {cycles:.0f} cycles; "
         f"trial {best.number}, the fastest by prediction, takes {found[best.number][0]:.0f}."
     )
-    return MeasuredFinalists(_with_best(result, fastest, space.objectives[0]), said)
+    return MeasuredFinalists(with_best(result, fastest, space.objectives[0]), said)
 
 
-def kept_fastest(problem: Problem, study: Study, result: Result) -> Result:
-    """The result with the finalist as its best that was found fastest earlier; as it is where the search has found a better one since,
-    which was not on the device, or has proved its own."""
-    kept = study.stored_request().get(FASTEST)
-    if not isinstance(kept, dict) or result.best is None or kept.get("best") != result.best.number or result.proved:
+def keep_finalist(study: Study, chosen: Trial, best: Trial) -> None:
+    """Keep with the study which trial the device has chosen, and which was the best before."""
+    study.keep_in_request(FINALIST, {"trial": chosen.number, "best": best.number})
+
+
+def kept_finalist(problem: Problem, study: Study, result: Result) -> Result:
+    """The result with the finalist as its best that the device has chosen earlier; as it is where the search has found a better one since,
+    which was not on the device, or has proved its own, unless a limit that only the device can tell of has chosen."""
+    kept = study.stored_request().get(FINALIST)
+    if not isinstance(kept, dict) or result.best is None or kept.get("best") != result.best.number:
+        return result
+    limited = isinstance(problem, LimitsLinkedFlash) and problem.linked_limit_bytes is not None
+    if result.proved and not limited:
         return result
     known = next((trial for trial in study.trials() if trial.number == kept["trial"]), None)
-    return result if known is None else _with_best(result, known, problem.space.objectives[0])
+    return result if known is None else with_best(result, known, problem.space.objectives[0])
 
 
-def _with_best(result: Result, best: Trial, objective: Objective) -> Result:
+def with_best(result: Result, best: Trial, objective: Objective) -> Result:
+    """The result with another trial as its best."""
     gap = None if result.bound is None else relative_gap(best.metrics[objective.metric], result.bound)
     return replace(result, best=best, gap=gap)
 
@@ -96,7 +106,7 @@ def _finalists(study: Study, best: Trial, paper: Trial | None) -> Iterator[Trial
     chosen: list[Trial] = []
     left = float(MOST_CYCLES)
     for trial in (best, *answers, *sorted(fit, key=lambda trial: ranking.rank(trial.measurement))):
-        if trial in chosen or not (trial in answers or _differs(trial, chosen)):
+        if trial in chosen or not (trial in answers or differs(trial, chosen)):
             continue
         left -= trial.metrics.get("cycles", 0.0)
         if left < 0.0 or len(chosen) == MOST_FINALISTS:
@@ -105,7 +115,8 @@ def _finalists(study: Study, best: Trial, paper: Trial | None) -> Iterator[Trial
         yield trial
 
 
-def _differs(trial: Trial, chosen: Sequence[Trial]) -> bool:
+def differs(trial: Trial, chosen: Sequence[Trial]) -> bool:
+    """Whether a trial differs from each of those chosen in LEAST_DISTANCE decisions."""
     return all(
         sum(option != other.assignment.get(name) for name, option in trial.assignment.items()) >= LEAST_DISTANCE
         for other in chosen

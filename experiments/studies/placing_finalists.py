@@ -8,7 +8,7 @@ from dataclasses import replace
 from kilotune.experiments.problems.placing import PLACED, FinalistPlacing, kept_placing
 from kilotune.experiments.problems.problem import PlacesFinalists, Problem
 from kilotune.experiments.studies.command_time import AFTER_INTERRUPT_S, made_in_time
-from kilotune.experiments.studies.measured_finalists import kept_fastest
+from kilotune.experiments.studies.measured_finalists import kept_finalist
 from kilotune.search.front import Ranking
 from kilotune.search.result import Result
 from kilotune.search.space import Trial
@@ -87,4 +87,4 @@ def exported_trial(problem: Problem, study: Study, point: int | None) -> Trial:
     if held is not None:
         return held.trial
     result = study.result()
-    return (kept_fastest(problem, study, result) if point is None else result).point(point)
+    return (kept_finalist(problem, study, result) if point is None else result).point(point)

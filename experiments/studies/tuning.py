@@ -32,7 +32,8 @@ from kilotune.experiments.problems.problem import (
 from kilotune.experiments.problems.procedure_measurements import remembered
 from kilotune.experiments.requests.request import TuneRequest
 from kilotune.experiments.studies.command_time import DEVICE_SHARE, CommandTime, made_in_time, never
-from kilotune.experiments.studies.measured_finalists import MeasuredFinalists, kept_fastest, measured_finalists
+from kilotune.experiments.studies.linked_finalists import chosen_on_device
+from kilotune.experiments.studies.measured_finalists import MeasuredFinalists, kept_finalist
 from kilotune.experiments.studies.moved_input import stored_problem, with_moved_input
 from kilotune.experiments.studies.placing_finalists import knowing_placing, place_finalists, resuming_placing
 from kilotune.experiments.studies.procedure_outcome import ProcedureOutcome, procedure_in_time
@@ -72,7 +73,8 @@ class TuneOutcome:
     used_s: float = 0.0  # of it, until the search ended, without what a resumed study has replayed
     approximation: dict[str, Any] | None = None  # what all candidates lose against the input
     placing: FinalistPlacing | None = None  # finalists on the board
-    said_of_finalists: str | None = None  # which was fastest on the device, where that is not the fastest by prediction
+    said_of_finalists: str | None = None  # which the device has chosen, where that is not the best by prediction
+    finalists_kept: bool = True  # whether a limit that only the device can tell of is kept
 
     @property
     def procedure(self) -> Trial | None:
@@ -103,7 +105,7 @@ class TuneOutcome:
     def usable(self) -> bool:
         """Whether a candidate keeps all limits, and where some were, or should have been, tried on a board, one of these does there."""
         placing, problem = self.placing, self.problem
-        if not self.result.feasible:
+        if not (self.result.feasible and self.finalists_kept):
             return False
         if isinstance(problem, PlacesFinalists):
             asked_for = problem.places_beyond_budget and problem.most_placed > 0
@@ -279,9 +281,9 @@ def conclude(
 
     paper = procedure_in_time(study, result, lambda: procedure_of(problem, study), is_over)
     if most_checked:
-        finalists = measured_finalists(problem, study, result, paper.answer, lambda: is_over() or finalists_over())
+        finalists = chosen_on_device(problem, study, result, paper.answer, lambda: is_over() or finalists_over())
     else:
-        finalists = MeasuredFinalists(kept_fastest(problem, study, result))
+        finalists = MeasuredFinalists(kept_finalist(problem, study, result))
     result = finalists.result
     test = on_data(result.best)
     float_metrics = made_in_time(is_over, lambda: float_metrics_of(problem)) or {}
@@ -303,6 +305,7 @@ def conclude(
         approximation=made_in_time(is_over, lambda: approximation_of(problem)),
         placing=placing,
         said_of_finalists=finalists.said,
+        finalists_kept=finalists.kept,
     )
 
 

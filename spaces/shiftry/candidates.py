@@ -102,7 +102,7 @@ class ShiftryOptions(FixedPointOptions):
                 f"A front is of precision against {', '.join(LIMITED)}, each at most once; found {','.join(self.front)}."
             )
         if self.timing is None and any(LIMITED[name].timed for name in self.front):
-            raise ValueError("Time depends on the processor: a front against cycles or latency needs --device.")
+            raise ValueError("Time and linked flash depend on the processor: a front against them needs --device.")
         if self.front and not self.asks_for_memory:
             raise ValueError("A front has no objective besides what it is against.")
 

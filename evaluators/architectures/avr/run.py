@@ -31,6 +31,10 @@ class AvrTarget:
         with AvrMachine(firmware, self.clock_hz) as machine:
             return firmware.sizes, machine.run(inputs)
 
+    def sizes(self, artefact: Artefact) -> Sizes:
+        """Sizes. DeviceError when the program cannot be built."""
+        return build_firmware(artefact, self.mcu, level=self.level, compiler=self.compiler).sizes
+
     def trace(self, artefact: Artefact, inputs: npt.NDArray[np.generic], most_events: int) -> Trace:
         """The inference of the only sample, as far as it got. DeviceError when the program cannot be built."""
         firmware = build_firmware(artefact, self.mcu, level=self.level, compiler=self.compiler, traced=True)

@@ -49,6 +49,10 @@ class CortexTarget:
             _execute(firmware, inputs, folder, self.seconds)
             return firmware.sizes, _results(artefact, inputs.shape[0], folder)
 
+    def sizes(self, artefact: Artefact) -> Sizes:
+        """Sizes. DeviceError when the program cannot be built."""
+        return build_cortex_firmware(artefact, self.processor, level=self.level).sizes
+
     def trace(self, artefact: Artefact, inputs: npt.NDArray[np.generic], most_events: int) -> Trace:
         """The inference of the only sample, its first `most_events` operations. DeviceError when that fails."""
         firmware = build_cortex_firmware(artefact, self.processor, level=self.level, traced=True)

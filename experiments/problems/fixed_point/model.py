@@ -22,7 +22,7 @@ from kilotune.evaluators.fixed_point.class_scores import ClassScore
 from kilotune.evaluators.fixed_point.measuring import Task
 from kilotune.experiments.requests.request import TuneRequest, stored_fields
 from kilotune.search.space import Assignment
-from kilotune.spaces.objectives import DEFAULT
+from kilotune.spaces.objectives import DEFAULT, LINKED
 from kilotune.spaces.seedot.space import SeeDotSpace
 from kilotune.spaces.shiftry.fitted_space import FittedSpace
 from kilotune.spaces.shiftry.quantised_space import QuantisedSpace
@@ -92,6 +92,11 @@ class ModelOptions:
         return None if self.device is None else device_from_json(self.device, "the stored device")
 
     @property
+    def asks_for_linked(self) -> bool:
+        """Whether the flash of whole programs is limited, or what a front is against."""
+        return LINKED in self.further_limits or LINKED in self.front
+
+    @property
     def timing(self) -> Timing | None:
         """What predicts cycles on the device; None without one, or without a table for it."""
         board = self.board
@@ -108,13 +113,16 @@ class ModelOptions:
         return PLAIN if board is None or self.objective != FASTEST else code_shapes(board.processor)[0]
 
 
+TunedSpace = SeeDotSpace | ShiftrySpace | FittedSpace | QuantisedSpace
+
+
 @dataclass(frozen=True)
 class TunedModel:
     """A space, and the model that it decides about."""
 
     request: TuneRequest
     bundle: Bundle
-    space: SeeDotSpace | ShiftrySpace | FittedSpace | QuantisedSpace
+    space: TunedSpace
 
     @property
     def options(self) -> ModelOptions:

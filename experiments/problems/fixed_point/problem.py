@@ -12,16 +12,19 @@ from typing import Any
 
 from kilotune.codegen.bundle import Bundle
 from kilotune.codegen.dataset import Dataset
+from kilotune.codegen.diagnostics import InputError
 from kilotune.codegen.equalisation import equalised
 from kilotune.codegen.fixed.arithmetic import Accumulator, Rounding
 from kilotune.codegen.language.parser import LIBRARIES
 from kilotune.evaluators.architectures.registry import project_target
+from kilotune.evaluators.code_size import CodeSize
 from kilotune.evaluators.constraint_solver import LIBRARY
 from kilotune.evaluators.device import Device
 from kilotune.evaluators.fixed_point.class_scores import ClassScore
 from kilotune.evaluators.fixed_point.fresh_inputs import FreshInputs
 from kilotune.evaluators.fixed_point.measuring import FixedPointEvaluator, Task
-from kilotune.evaluators.on_device import DeviceMeasurement
+from kilotune.evaluators.on_device import DeviceMeasurement, missing_tools
+from kilotune.evaluators.simulated import DeviceError
 from kilotune.experiments.models.catalogue import model_names, resolve_model
 from kilotune.experiments.problems.device_check import DeviceCheck
 from kilotune.experiments.problems.family import CommandOptions
@@ -29,18 +32,20 @@ from kilotune.experiments.problems.fixed_point.device_runs import check_program,
 from kilotune.experiments.problems.fixed_point.export import check_export, export_program
 from kilotune.experiments.problems.fixed_point.frames import in_frames
 from kilotune.experiments.problems.fixed_point.holding_out import hold_out
+from kilotune.experiments.problems.fixed_point.linking import learnt_code_size, linked_flash_bytes
 from kilotune.experiments.problems.fixed_point.model import (
     ACCUMULATORS,
     ANY_ROUNDING,
     ModelOptions,
     TunedModel,
+    TunedSpace,
     task_of,
 )
 from kilotune.experiments.problems.fixed_point.source import check_size, data_options, is_trained_model, load_source
-from kilotune.experiments.requests.request import ACCURACY, TuneRequest, stored_fields
+from kilotune.experiments.requests.request import ACCURACY, TuneRequest, stored_fields, whole_bytes
 from kilotune.search.space import Assignment, Metrics, Trial
 from kilotune.spaces.limits import FixedPointOptions
-from kilotune.spaces.objectives import DEFAULT, LIMITED, TOTAL_RAM
+from kilotune.spaces.objectives import DEFAULT, LIMITED, LINKED, TOTAL_RAM
 from kilotune.spaces.seedot.space import SeeDotOptions, SeeDotSpace
 from kilotune.spaces.shiftry.candidates import ROUNDING, ShiftryOptions
 from kilotune.spaces.shiftry.fitted_space import FittedSpace
@@ -98,6 +103,15 @@ class ModelProblem(TunedModel):
     def device(self) -> Device | None:
         """The board that the program is for."""
         return self.options.board
+
+    @property
+    def linked_limit_bytes(self) -> int | None:
+        """The limit on the flash of the whole program."""
+        return whole_bytes(self.options.further_limits.get(LINKED))
+
+    def linked_bytes(self, trial: Trial) -> int:
+        """Flash of the trial's whole program, as it is linked for the device."""
+        return linked_flash_bytes(self, trial.assignment)
 
     def check_output(self, folder: Path) -> None:
         """The folder must be new, empty, or of an earlier export."""
@@ -238,6 +252,7 @@ def read_options(space: str, asked: CommandOptions) -> dict[str, Any]:
         objective=asked.objective or DEFAULT,
         front=front,
     )
+    _check_linked(space, options)
     if options.keep_quantisation:
         _check_kept(space, asked.given)
     if options.hop and not options.streaming:
@@ -247,6 +262,21 @@ def read_options(space: str, asked: CommandOptions) -> dict[str, Any]:
     if front:  # refused here, not when the model has been loaded
         ShiftryOptions(timing=options.timing, objective=options.objective, front=front)
     return {**dataclasses.asdict(options), "front": list(front)}
+
+
+def _check_linked(space: str, options: ModelOptions) -> None:
+    """ValueError, a sentence, where linked programs are asked for and cannot be told of."""
+    if not options.asks_for_linked:
+        return
+    if space != "shiftry" or options.keep_quantisation:
+        raise ValueError(
+            "Linked flash is estimated from the widths of variables: expected the space shiftry, which decides them."
+        )
+    if options.board is None:
+        raise ValueError("Linked flash depends on the processor: expected --device too, found none.")
+    missing = missing_tools(options.board)
+    if missing is not None:
+        raise ValueError(f"Linked flash takes the device's compiler. {missing}")
 
 
 def _check_kept(space: str, given: Mapping[str, Any]) -> None:
@@ -304,18 +334,34 @@ def build_problem(request: TuneRequest) -> ModelProblem:
             f"--metric {score.value}: expected a model that returns a class, found one that returns numbers."
         )
     task = task_of(bundle, searched, score, streaming=options.streaming)
-    return ModelProblem(request, bundle, _space(request.space, task, options), held_out, channels)
+    return ModelProblem(request, bundle, _space_on_device(request, bundle, task, options), held_out, channels)
 
 
-def _space(name: str, task: Task, options: ModelOptions) -> SeeDotSpace | ShiftrySpace | FittedSpace | QuantisedSpace:
-    """The space of that name with what was asked."""
+def _space_on_device(request: TuneRequest, bundle: Bundle, task: Task, options: ModelOptions) -> TunedSpace:
+    """The space, which knows what code takes on the device where that is asked for: some candidates are linked. InputError where they
+    cannot be."""
+    if not options.asks_for_linked:
+        return _space(request.space, task, options)
+    further = {name: amount for name, amount in options.further_limits.items() if name != LINKED}
+    plain = _space(request.space, task, dataclasses.replace(options, further_limits=further, front=(), fitted=False))
+    assert isinstance(plain, ShiftrySpace)
+    try:
+        code = learnt_code_size(TunedModel(request, bundle, plain), plain)
+    except DeviceError as error:
+        raise InputError(request.input, expected="a model whose programs can be linked", found=str(error)) from error
+    return _space(request.space, task, options, code)
+
+
+def _space(name: str, task: Task, options: ModelOptions, code: CodeSize | None = None) -> TunedSpace:
+    """The space of that name with what was asked. `code`: what code takes on the device."""
+    timing = options.timing
     decided: dict[str, Any] = {
         **{option: getattr(options, option) for option in LIMIT_OPTIONS.values()},
         "further_limits": options.further_limits,
         "rounding": Rounding.TOWARD_ZERO if options.rounding == ANY_ROUNDING else Rounding(options.rounding),
         "accumulator": Accumulator(options.accumulator),
         "in_place": options.in_place,
-        "timing": options.timing,
+        "timing": timing if timing is None else dataclasses.replace(timing, code=code),
         "objective": options.objective,
     }
     if options.keep_quantisation:

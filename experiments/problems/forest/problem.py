@@ -34,7 +34,7 @@ from kilotune.experiments.artefacts.inputs import files_read
 from kilotune.experiments.models.catalogue import forest_names, forest_path, forest_samples
 from kilotune.experiments.problems.device_check import DeviceCheck, check_builds
 from kilotune.experiments.problems.family import CommandOptions
-from kilotune.experiments.requests.request import ACCURACY, TuneRequest, stored_fields
+from kilotune.experiments.requests.request import TuneRequest, stored_fields
 from kilotune.search.space import Assignment, Metrics, Trial
 from kilotune.search.suggestion import did_you_mean
 from kilotune.spaces.forest.space import ForestOptions, ForestSpace, ForestTask, quality
@@ -220,7 +220,7 @@ def input_names() -> tuple[str, ...]:
 
 def read_options(space: str, asked: CommandOptions) -> dict[str, Any]:
     """`TreeOptions` as JSON. ValueError for one that cannot be used."""
-    if ACCURACY in asked.limits or "bops" in asked.limits:
+    if set(asked.limits) - set(METRICS):
         raise ValueError(f"The space {space} keeps every class: expected limits on {', '.join(METRICS)}.")
     timed = [name for name in ("cycles", "latency") if name in asked.limits]
     if timed and asked.device is None:

@@ -125,7 +125,7 @@ class OrderedProblem(PlacementProblem):
 def read_options(space: str, asked: CommandOptions) -> dict[str, Any]:
     """`PlacementOptions` as JSON: the capacity is --capacity, else the RAM limit. ValueError for one that is no size."""
     if set(asked.limits) - {"flash", "ram"}:
-        raise ValueError("Buffers take no time: limits on latency or cycles do not go with the space memory.")
+        raise ValueError("Buffers take no time and no code: of limits only flash and ram go with the space memory.")
     if "flash" in asked.stated:
         raise ValueError("Buffers live in RAM: expected --limit ram=SIZE or --capacity SIZE, found --limit flash.")
     given = dict(asked.given)

@@ -19,7 +19,7 @@ from kilotune.experiments.studies.measured_finalists import (
     MOST_CYCLES,
     MOST_FINALISTS,
     MeasuredFinalists,
-    kept_fastest,
+    kept_finalist,
     measured_finalists,
 )
 from kilotune.experiments.studies.placing_finalists import exported_trial
@@ -112,7 +112,7 @@ def test_what_is_fastest_on_the_device_is_kept_and_found_again(tmp_path: Path, s
     assert finalists.said is not None
     assert f"trial {chosen.number} is the fastest, with 30 cycles" in finalists.said
     assert finalists.said.endswith("takes 50.")
-    assert kept_fastest(problem, study, study.result()).best == chosen  # type: ignore[arg-type]
+    assert kept_finalist(problem, study, study.result()).best == chosen  # type: ignore[arg-type]
     assert exported_trial(problem, study, None) == chosen  # type: ignore[arg-type]
     row = StudyRow("timed", "timed", "", "random", 0, "50trials")
     assert TunedStudy(problem, study, Workplace(jobs=1), row).best == chosen  # type: ignore[arg-type]
@@ -130,11 +130,11 @@ def test_a_finalist_is_forgotten_when_the_search_goes_on_to_something_better(tmp
     assert cut.result.best == finalists.result.best, "the time is up, and nothing has changed since"
     better = replace(finalists.result.best, number=1000)
     gone_on = replace(result, best=better)
-    assert kept_fastest(problem, study, gone_on).best == better  # type: ignore[arg-type]
+    assert kept_finalist(problem, study, gone_on).best == better  # type: ignore[arg-type]
     cut = measured_finalists(problem, study, gone_on, None, lambda: True)  # type: ignore[arg-type]
     assert cut.result.best == better, "it is what export writes, too"
     proved = replace(result, proved=True)
-    assert kept_fastest(problem, study, proved) == proved  # type: ignore[arg-type]
+    assert kept_finalist(problem, study, proved) == proved  # type: ignore[arg-type]
 
 
 def test_finalists_end_early_enough_for_the_test_data() -> None:

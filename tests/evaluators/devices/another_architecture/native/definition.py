@@ -44,6 +44,9 @@ class NativeTarget:
         kept = found["output"] if artefact.result_type.kind == "f" else found["output"].astype(np.int64)
         return Sizes(len(artefact.source), 0, artefact.input_bytes), SimulatedRun(kept, found["operations"], 0)
 
+    def sizes(self, artefact: Artefact) -> Sizes:
+        return Sizes(len(artefact.source), 0, artefact.input_bytes)
+
     def trace(self, artefact: Artefact, inputs: npt.NDArray[np.generic], most_events: int) -> Trace:
         assert artefact.offsets is not None
         with tempfile.TemporaryDirectory() as scratch:

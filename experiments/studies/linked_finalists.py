@@ -1,0 +1,110 @@
+"""Finalists of a search with a limit on the flash of whole programs, linked: the best of those that keep it.
+
+A search goes by an estimate of what code takes (`kilotune.evaluators.code_size`), which is some per cent of the whole off. So the best by
+estimate are linked, one after the other, until one keeps the limit; those that the estimate lets through only since it is off, as it is
+for those that were linked, are passed over at first, and where none has kept it, linked from the smallest on.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+
+from kilotune.evaluators.simulated import DeviceError
+from kilotune.experiments.problems.problem import LimitsLinkedFlash, Problem
+from kilotune.experiments.studies.command_time import made_in_time
+from kilotune.experiments.studies.measured_finalists import (
+    MeasuredFinalists,
+    differs,
+    keep_finalist,
+    kept_finalist,
+    measured_finalists,
+    with_best,
+)
+from kilotune.search.front import Ranking
+from kilotune.search.result import Result
+from kilotune.search.space import HasReferencePoint, Trial
+from kilotune.search.study import Study
+
+MOST_LINKED = 24
+"""Finalists that are linked, a fifth of a second each: first such that are likely to keep the limit, then as many that are small."""
+
+DOUBT = 0.05
+"""By which share of the limit a program may be beyond it, when it is estimated as those that were linked, and yet is linked."""
+
+MOST_CONSIDERED = 1000
+"""Those of them that are looked at, whatever their estimates are."""
+
+ESTIMATE = "linked_bytes"
+"""The metric."""
+
+
+def chosen_on_device(
+    problem: Problem, study: Study, result: Result, paper: Trial | None, is_over: Callable[[], bool]
+) -> MeasuredFinalists:
+    """The finalist that the device chooses: by what is linked where that is limited, else by its time (`measured_finalists`)."""
+    return linked_finalist(problem, study, result, is_over) or measured_finalists(
+        problem, study, result, paper, is_over
+    )
+
+
+def linked_finalist(
+    problem: Problem, study: Study, result: Result, is_over: Callable[[], bool]
+) -> MeasuredFinalists | None:
+    """Link finalists and keep with the study the first that keeps the limit: of a front the most precise one. None without such a limit;
+    where `is_over` says that there is no time, what an earlier run has kept.
+    """
+    limit = problem.linked_limit_bytes if isinstance(problem, LimitsLinkedFlash) else None
+    if limit is None or not result.feasible or result.best is None:
+        return None
+    assert isinstance(problem, LimitsLinkedFlash)
+    whole = isinstance(problem.space, HasReferencePoint) and problem.space.reference_point is not None
+    linked = dict[int, int]()
+    in_order = list(reversed(result.front)) if whole else _ranked(study, result.best)
+    for trial in _likely(in_order, linked, limit):
+        found = made_in_time(is_over, partial(_linked, problem, trial))
+        if found is None:
+            break
+        linked[trial.number] = found
+        if found <= limit:
+            keep_finalist(study, trial, result.best)
+            first = in_order[0].number
+            said = f"Trial {trial.number} links to {found} bytes, the best of {len(linked)} that were linked within {limit}"
+            said += "." if trial.number == first else f": trial {first}, the best by estimate, takes {linked[first]}."
+            return MeasuredFinalists(with_best(result, trial, problem.space.objectives[0]), said)
+    kept = kept_finalist(problem, study, result)
+    if kept is not result:
+        return MeasuredFinalists(kept)
+    least = f"the smallest of {len(linked)} takes {min(linked.values())}" if linked else "none was, for want of time"
+    return MeasuredFinalists(result, f"No finalist was linked within {limit} bytes: {least}.", kept=False)
+
+
+def _linked(problem: LimitsLinkedFlash, trial: Trial) -> int:
+    try:
+        return problem.linked_bytes(trial)
+    except DeviceError:  # larger than the device
+        return 1 << 62
+
+
+def _ranked(study: Study, best: Trial) -> list[Trial]:
+    """Those within the limits by estimate, the best first; of those beside each other one."""
+    ranking, chosen = Ranking.of(study.space), [best]
+    fit = [trial for trial in study.trials() if not ranking.violation(trial.measurement)]
+    for trial in sorted(fit, key=lambda trial: ranking.rank(trial.measurement)):
+        if differs(trial, chosen):
+            chosen.append(trial)
+            if len(chosen) == MOST_CONSIDERED:
+                break
+    return chosen
+
+
+def _likely(in_order: Sequence[Trial], linked: Mapping[int, int], limit: int) -> Iterator[Trial]:
+    """Those that keep the limit by their estimate, as far as it is off for those that were linked so far; then the smallest."""
+    estimates = {trial.number: trial.metrics.get(ESTIMATE, 0.0) for trial in in_order}
+    for trial in in_order:
+        off = statistics.median(size - estimates[number] for number, size in linked.items()) if linked else 0.0
+        if len(linked) < MOST_LINKED and estimates[trial.number] + off <= (1.0 + DOUBT) * limit:
+            yield trial
+    others = [trial for trial in in_order if trial.number not in linked]
+    yield from sorted(others, key=lambda trial: estimates[trial.number])[:MOST_LINKED]

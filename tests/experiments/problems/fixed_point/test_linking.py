@@ -1,0 +1,90 @@
+"""What code takes in flash is learnt from programs that are linked, and limits the search."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from kilotune.codegen.fixed.table import FixedBatch
+from kilotune.evaluators.code_size import fitted_code_size
+from kilotune.experiments.problems.building import build_problem
+from kilotune.experiments.problems.fixed_point import linking
+from kilotune.experiments.problems.fixed_point.model import TunedModel
+from kilotune.experiments.problems.fixed_point.problem import ModelProblem
+from kilotune.experiments.studies.request_parsing import request_from
+from kilotune.search.space import Assignment, Measurement, Trial
+from kilotune.spaces.shiftry.space import ShiftrySpace
+from tests.evaluators.devices.toolchains import needs_avr
+
+BASE, A_VARIABLE = 600, 20
+
+
+def wide(batch: FixedBatch) -> int:
+    return int((batch.bits[0] > 8).sum())
+
+
+def supposed(problem: TunedModel, candidate: Assignment) -> int:
+    """Programs whose code takes BASE bytes, and so many for each variable of more than 8 bits."""
+    space = problem.space
+    assert isinstance(space, ShiftrySpace)
+    held = space.costs([candidate])[0]["flash_bytes"]
+    return int(held) + BASE + A_VARIABLE * wide(space.lower([candidate]))
+
+
+@needs_avr
+@pytest.mark.parametrize("front", [None, "linked"])
+def test_linked_flash_is_estimated_as_it_was_learnt(front: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(linking, "linked_flash_bytes", supposed)
+    options = {"narrow": True} if front is None else {"narrow": True, "front": front}
+    limits = ("linked=3000",) if front is None else ()
+    request = request_from("shiftry", input="protonn-cancer", device="uno", limits=limits, options=options)
+    problem = build_problem(request)
+    assert isinstance(problem, ModelProblem)
+    space = problem.space
+    assert isinstance(space, ShiftrySpace)
+    random = np.random.default_rng(5)
+    for _ in range(10):
+        candidate = {d.name: d.options[random.integers(len(d.options))] for d in space.decisions}
+        (costs,) = space.costs([candidate])
+        assert costs["linked_bytes"] == pytest.approx(supposed(problem, candidate), abs=12)
+    limited = {constraint.metric: constraint.limit for constraint in space.constraints}
+    assert limited.get("linked_bytes") == (3000 if front is None else None)
+    assert problem.linked_limit_bytes == limited.get("linked_bytes")
+    assert problem.linked_limit_bytes is None or space.objectives[0].metric == "expected_flips"
+
+
+@needs_avr
+def test_what_is_linked_is_the_program_that_the_device_runs() -> None:
+    problem = build_problem(request_from("shiftry", input="worked-example", device="uno", options={"shape": "compact"}))
+    assert isinstance(problem, ModelProblem)
+    space = problem.space
+    assert isinstance(space, ShiftrySpace)
+    trial = Trial(0, {d.name: d.options[0] for d in space.decisions}, Measurement({}), 0.0)
+    check = problem.check_on_device(trial)
+    assert check is not None
+    assert check.measured is not None
+    assert problem.linked_bytes(trial) == check.measured.sizes.flash_bytes
+
+
+def test_each_variable_is_told_from_the_others() -> None:
+    """Bytes of code that are a base and so many for each of five variables, one of which takes ten times as many."""
+    each = np.array([10.0, 10.0, 100.0, 10.0, 10.0])
+    chosen = np.random.default_rng(0).integers(0, 2, (200, 5))
+    found = fitted_code_size(list("abcde"), chosen, (500.0 + chosen @ each).tolist())
+    assert found.base == pytest.approx(500.0, abs=3.0)
+    assert [found.wide[name] for name in "abcde"] == pytest.approx(each, abs=5.0)
+
+
+@pytest.mark.parametrize(
+    ("space", "device", "options", "said"),
+    [
+        ("seedot", "uno", {}, "expected the space shiftry"),
+        ("shiftry", "uno", {"keep_quantisation": True}, "expected the space shiftry"),
+        ("shiftry", None, {}, "expected --device"),
+    ],
+)
+def test_linked_flash_is_limited_where_widths_are_decided_for_a_device(
+    space: str, device: str | None, options: dict[str, object], said: str
+) -> None:
+    with pytest.raises(ValueError, match=said):
+        request_from(space, input="protonn-cancer", device=device, limits=("linked=3000",), options=options)

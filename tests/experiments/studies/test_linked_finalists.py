@@ -1,0 +1,111 @@
+"""Which candidate is taken where a limit is on what is linked, and the estimate that the search went by is off."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from kilotune.evaluators.executors.in_process import InProcessExecutor
+from kilotune.evaluators.simulated import DeviceError
+from kilotune.experiments.studies.command_time import never
+from kilotune.experiments.studies.linked_finalists import MOST_LINKED, linked_finalist
+from kilotune.experiments.studies.measured_finalists import kept_finalist
+from kilotune.experiments.studies.storage import open_store
+from kilotune.search.budget import Budget
+from kilotune.search.result import Result
+from kilotune.search.space import Assignment, Constraint, Measurement, Objective, Trial
+from kilotune.search.study import Study
+from tests.search.problems import FlatProblem
+
+SIDE, LIMIT = 6, 40
+
+
+@dataclass(frozen=True)
+class Sized(FlatProblem):
+    """Three decisions of SIDE options, 10 and on; what is estimated is their sum, and who takes more loses less."""
+
+    objectives: tuple[Objective, ...] = (Objective("loss"),)
+    constraints: tuple[Constraint, ...] = (Constraint("linked_bytes", LIMIT),)
+    reference_point: tuple[float, ...] | None = None
+
+    def evaluate(self, batch: Sequence[Assignment]) -> list[Measurement]:
+        sums = (sum(float(option) for option in one.values()) for one in batch)
+        return [Measurement({"linked_bytes": size, "loss": 100.0 - size}) for size in sums]
+
+
+@dataclass
+class Linking:
+    """A problem whose linked programs take so much more than is estimated, but for those of `less`, which take that much less; none can be
+    built above `room`."""
+
+    space: Sized
+    off: int
+    less: dict[float, int] = field(default_factory=dict)
+    room: int = 1000
+    linked_limit_bytes: int | None = LIMIT
+    linked: list[float] = field(default_factory=list)
+
+    def linked_bytes(self, trial: Trial) -> int:
+        estimate = trial.metrics["linked_bytes"]
+        self.linked.append(estimate)
+        if estimate + self.off > self.room:
+            raise DeviceError("The program needs more flash than it has.")
+        return int(estimate) + self.off - self.less.get(estimate, 0)
+
+
+def searched(problem: Linking, folder: Path) -> tuple[Study, Result]:
+    store = open_store(f"sqlite:///{folder / 'studies.db'}")
+    study = Study.create(store, "sized", problem.space, "random", 0, request={})
+    return study, study.run(InProcessExecutor(problem.space), Budget(trials=150))
+
+
+@pytest.mark.parametrize("off", [-3, 0, 1, 2, 5])
+def test_the_best_that_is_linked_within_the_limit_is_taken_and_kept(off: int, tmp_path: Path) -> None:
+    problem = Linking(Sized(3, SIDE, 0), off)
+    study, result = searched(problem, tmp_path)
+    found = linked_finalist(problem, study, result, never)  # type: ignore[arg-type]
+    assert found is not None
+    assert found.kept
+    assert found.result.best is not None
+    taken = int(found.result.best.metrics["linked_bytes"]) + off
+    assert LIMIT - 3 <= taken <= LIMIT, "those beside one that was linked are passed over"
+    assert problem.linked[-1] + off == taken
+    assert all(estimate + off > LIMIT for estimate in problem.linked[:-1])
+    assert len(problem.linked) <= MOST_LINKED
+    assert found.said is not None
+    assert f"links to {taken} bytes" in found.said
+    assert kept_finalist(problem, study, study.result()).best == found.result.best  # type: ignore[arg-type]
+    again = linked_finalist(problem, study, result, lambda: True)  # type: ignore[arg-type]
+    assert again is not None
+    assert again.result.best == found.result.best, "the time is up: what was kept stays"
+
+
+def test_the_smallest_are_linked_where_all_that_is_likely_is_too_large(tmp_path: Path) -> None:
+    problem = Linking(Sized(3, SIDE, 0), 30, less={33.0: 25}, room=68)
+    study, result = searched(problem, tmp_path)
+    found = linked_finalist(problem, study, result, never)  # type: ignore[arg-type]
+    assert found is not None
+    assert found.result.best is not None
+    assert (found.kept, found.result.best.metrics["linked_bytes"]) == (True, 33.0)
+
+
+def test_a_limit_that_nobody_keeps_is_said(tmp_path: Path) -> None:
+    problem = Linking(Sized(3, SIDE, 0), 30)
+    study, result = searched(problem, tmp_path)
+    found = linked_finalist(problem, study, result, never)  # type: ignore[arg-type]
+    assert found is not None
+    assert not found.kept
+    assert found.result == result
+    assert found.said is not None
+    assert found.said.startswith(f"No finalist was linked within {LIMIT} bytes: the smallest of ")
+    assert found.said.endswith(f"takes {min(problem.linked) + 30:.0f}.")
+
+
+def test_without_a_limit_nothing_is_linked(tmp_path: Path) -> None:
+    problem = Linking(Sized(3, SIDE, 0), 0, linked_limit_bytes=None)
+    study, result = searched(problem, tmp_path)
+    assert linked_finalist(problem, study, result, never) is None  # type: ignore[arg-type]
+    assert not problem.linked
