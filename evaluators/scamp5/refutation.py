@@ -7,7 +7,7 @@ instruction set's rows, makes linear forms of them, and searches all sets of val
 - every set is met once: what a level passed over never comes back below it;
 - a value that nothing uses would leave a shorter program, and shorter ones were refuted before: so what waits for a use must not be more
   than the instructions left can take;
-- an instruction moves and grows only so much (`_needs`);
+- an instruction moves and grows only so much (`_needs`), and a corner is reached by moves along both of its sides;
 - a target that one instruction makes is taken at once, since it is in every program;
 - where a symmetry of the square leaves the targets as they are, the first instruction on the image need not be one that the symmetry
   makes an earlier one of;
@@ -237,10 +237,12 @@ def _residue(total: Sum, depth: int, x: int, y: int) -> int:
 
 
 def _shape(total: Sum, depth: int) -> tuple[float, ...]:
-    """How far it extends (west, south, east, north), halvings, cells, sum of absolute weights in pixels."""
+    """How far it extends west, south, east and north, then south and west together, north and west, south and east, north and east;
+    halvings, cells, sum of absolute weights in pixels."""
     west, south, east, north = total.box
     halvings = max(depth - min((weight & -weight).bit_length() - 1 for _, weight in total), 0)
-    return (-west, -south, east, north, halvings, len(total.terms), total.cardinality / 2.0**depth)
+    corners = (max(sx * x + sy * y for (x, y), _ in total) for sx in (-1, 1) for sy in (-1, 1))
+    return (-west, -south, east, north, *corners, halvings, len(total.terms), total.cardinality / 2.0**depth)
 
 
 def _turned(cell: Cell, symmetry: tuple[int, int, bool]) -> Cell:

@@ -30,13 +30,13 @@ typedef struct {
     const Pair *pair;
     const uint64_t *joined; /* [forms][pairs]: 1 / (last * factor + first), 0 where there is none */
     const uint64_t *target;
-    const double *shape; /* [targets][7]: west, south, east, north, halvings, cells, weight */
+    const double *shape; /* [targets][11]: west, south, east, north, their corners (see `_shape`), halvings, cells, weight */
     const int32_t *need; /* [SHIFTS][GROWTH]: the fewest instructions that reach so far and grow so much */
     const volatile int32_t *stop;
 } Refutation;
 
 typedef struct {
-    double extent[4], halvings, cells, weight;
+    double extent[8], halvings, cells, weight; /* sides, then corners */
 } Size;
 
 typedef struct {
@@ -115,20 +115,27 @@ static void offer_all(State *s)
     }
 }
 
+/* How much further out a side or a corner lies after a move of (x, y). */
+static int way(int side, int x, int y)
+{
+    static const int TO_X[8] = {-1, 0, 1, 0, -1, -1, 1, 1}, TO_Y[8] = {0, -1, 0, 1, -1, 1, -1, 1};
+    return TO_X[side] * x + TO_Y[side] * y;
+}
+
 static void size_of(const State *s, const Offer *o, Size *out)
 {
     const Form *form = o->form < 0 ? 0 : &s->p->form[o->form];
     const int32_t operand[3] = {o->a, o->b, o->c};
     *out = s->element[o->a].size;
     if (!form) return;
-    const double own_move[4] = {-form->x, -form->y, form->x, form->y};
-    const double other_move[4] = {-form->other_x, -form->other_y, form->other_x, form->other_y};
-    for (int i = 0; i < 4; i++) out->extent[i] += own_move[i];
+    for (int i = 0; i < 8; i++) out->extent[i] += way(i, form->x, form->y);
     int others = form->others, doubled = !others && (form->other != 0); /* of a value and itself */
     for (int k = 0; k < others + doubled; k++) {
         const Size *size = &s->element[doubled ? o->a : operand[k + 1]].size;
-        for (int i = 0; i < 4; i++)
-            if (size->extent[i] + other_move[i] > out->extent[i]) out->extent[i] = size->extent[i] + other_move[i];
+        for (int i = 0; i < 8; i++) {
+            double other = size->extent[i] + way(i, form->other_x, form->other_y);
+            if (other > out->extent[i]) out->extent[i] = other;
+        }
         if (size->halvings > out->halvings) out->halvings = size->halvings;
         out->cells += size->cells, out->weight += size->weight;
     }
@@ -140,8 +147,25 @@ static void enlarge(Size *largest, const Size *size)
 {
     double *to = (double *)largest;
     const double *from = (const double *)size;
-    for (int i = 0; i < 7; i++)
+    for (int i = 0; i < 11; i++)
         if (from[i] > to[i]) to[i] = from[i];
+}
+
+/* By how many cells moves have to go at least. Tried: so many west beyond those that are needed anyway. Then what the two western corners still
+ * lack goes south and north, and the eastern corners take what is left of theirs. */
+static double shifts_to(const double *want, const double *have)
+{
+    double lack[8], least = 1e9;
+    for (int i = 0; i < 8; i++) lack[i] = want[i] > have[i] ? want[i] - have[i] : 0;
+    for (double more = 0; more < least; more++) {
+        double west = lack[0] + more, south = lack[1], north = lack[3], east = lack[2];
+        if (lack[4] - west > south) south = lack[4] - west;
+        if (lack[5] - west > north) north = lack[5] - west;
+        if (lack[6] - south > east) east = lack[6] - south;
+        if (lack[7] - north > east) east = lack[7] - north;
+        if (west + south + east + north < least) least = west + south + east + north;
+    }
+    return least;
 }
 
 /* Instructions that are needed for some pending target at least. */
@@ -150,12 +174,10 @@ static int32_t bound(const State *s)
     const Size *largest = &s->element[s->count - 1].largest;
     int32_t most = 0;
     for (int t = 0; t < s->p->targets; t++) {
-        const double *want = s->p->shape + 7 * t;
+        const double *want = s->p->shape + 11 * t;
         if (!s->is_pending[t]) continue;
-        double shifts = 0, growth = want[5] / largest->cells, halvings = want[4] - largest->halvings;
-        for (int i = 0; i < 4; i++)
-            if (want[i] > largest->extent[i]) shifts += want[i] - largest->extent[i];
-        if (want[6] / largest->weight > growth) growth = want[6] / largest->weight;
+        double shifts = shifts_to(want, largest->extent), growth = want[9] / largest->cells, halvings = want[8] - largest->halvings;
+        if (want[10] / largest->weight > growth) growth = want[10] / largest->weight;
         int column = growth > GROWTH - 1 ? GROWTH - 1 : (int)growth + (growth > (int)growth + 1e-9);
         int32_t steps = s->p->need[(shifts < SHIFTS ? (int)shifts : SHIFTS - 1) * GROWTH + column] + (halvings > 0 ? (int)halvings : 0);
         if (steps > most) most = steps;

@@ -1,6 +1,6 @@
 """Lower bounds on the cost of a program (facts measured on AUKE and Cain, see the module's three parts).
 
-auke: instructions that move, that halve and that add are different ones. The box of the sums must be reached from the
+auke: instructions that move, that halve and that add are different ones. The box of the sums, and its corners, must be reached from the
 image one side and one cell at a time; every halving deepens by one; every addition at most doubles a support. And where x and
 y are replaced by 1 or -1, shifts do nothing but change signs, and what is left computes a number from 1: shortest such chains
 are found by the compiled search (with subtractions and halvings: plain addition chains would not be a bound).
@@ -21,6 +21,7 @@ from kilotune.spaces.reverse_split.programs import (
     ProgramQuery,
     ProgramStatus,
     Searcher,
+    fewest_moves,
     needs,
     shape_of,
 )
@@ -35,7 +36,7 @@ def lower_bound(sums: Sequence[Sum], depth: int, target: str, costs: Costs = INS
     if not wanted:
         return 0
     shapes = [shape_of(total, depth) for total in wanted]
-    shifts = sum(max(0, *(int(shape[side]) for shape in shapes)) for side in range(4))
+    shifts = fewest_moves([max(0, *(shape[side] for shape in shapes)) for side in (0, 1, 2, 3, 7, 8, 9, 10)])
     halvings = max(int(shape[4]) for shape in shapes)
     growth = max(max(shape[5], shape[6]) for shape in shapes)
     table = needs(target, costs)

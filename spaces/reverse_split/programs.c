@@ -243,7 +243,7 @@ static int descend(Search *s, int level, int32_t from)
 
 static void shape_from(const double *given, Shape *shape)
 {
-    for (int i = 0; i < 4; i++) shape->extent[i] = (int32_t)given[i];
+    read_sides(given, shape->extent);
     shape->depth = (int32_t)given[4];
     shape->support = given[5];
     shape->weight = given[6];
@@ -261,7 +261,7 @@ static void start(Search *s)
         s->less_one[o] = o ? inverse(minus(unit, 1)) : 0;
     }
     for (int t = 0; t < p->targets; t++) {
-        shape_from(p->target_shape + 7 * (size_t)t, &s->target_shape[t]);
+        shape_from(p->target_shape + SHAPE_NUMBERS * (size_t)t, &s->target_shape[t]);
         s->pending[t] = 1;
         s->target_value[t] = -1;
         for (int o = 0; o < OFFSETS; o++) {
@@ -302,7 +302,7 @@ int kilotune_programs(const Problem *p, int32_t *path, int32_t *path_length, int
     for (int v = 0; v < p->given; v++) { /* on the list, and taken: never offered again */
         Value *value = &s->value[v];
         *value = (Value){.value = p->value[v], .copy_of = -1, .target = -1};
-        shape_from(p->value_shape + 7 * (size_t)v, &value->shape);
+        shape_from(p->value_shape + SHAPE_NUMBERS * (size_t)v, &value->shape);
         value->largest = v ? s->value[v - 1].largest : value->shape;
         enlarge(&value->largest, &value->shape);
         for (int o = 0; o < OFFSETS; o++) value->moved[o] = times(value->value, s->unit[o]);

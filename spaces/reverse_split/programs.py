@@ -304,13 +304,23 @@ def residue(total: Sum, depth: int, x: int, y: int) -> int:
 
 
 def shape_of(total: Sum, depth: int) -> tuple[float, ...]:
-    """What bounds look at: how far it extends (west, south, east, north), halvings, cells, sum of absolute weights."""
+    """What bounds look at: how far it extends (west, south, east, north), halvings, cells, sum of absolute weights; how far north and east
+    together, north and west, south and east, south and west."""
     west, south, east, north = total.box
     every = 0
     for _, weight in total:
         every |= weight
     halvings = max(0, depth - ((every & -every).bit_length() - 1))
-    return (-west, -south, east, north, halvings, len(total.terms), total.cardinality / 2.0**depth)
+    corners = (max(sx * x + sy * y for (x, y), _ in total) for sy in (1, -1) for sx in (1, -1))
+    return (-west, -south, east, north, halvings, len(total.terms), total.cardinality / 2.0**depth, *corners)
+
+
+def fewest_moves(reach: Sequence[float]) -> int:
+    """The moves by one cell that reach so far from the image: the eight distances of `shape_of`, sides first, none negative."""
+    west, south, east, north, *corners = map(int, reach)
+    sides = (north + east, north + west, south + east, south + west)
+    beyond = [max(0, corner - covered) for corner, covered in zip(corners, sides, strict=True)]
+    return west + south + east + north + max(beyond[0] + beyond[3], beyond[1] + beyond[2])
 
 
 @cache

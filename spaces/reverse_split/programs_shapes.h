@@ -19,11 +19,12 @@ static void shape_of(const Search *s, const Candidate *c, Shape *out)
     const Shape *first = &s->value[c->a].shape;
     *out = *first;
     int twice = n == 1 && (c->op == ADD || c->op == ADD_NEGATED || c->op == SUB);
-    int dx = OFFSET_X[c->offset], dy = OFFSET_Y[c->offset], move[4] = {-dx, -dy, dx, dy};
-    for (int i = 0; i < 4; i++) out->extent[i] += move[i];
+    int32_t move[SIDES] = {0, 0, 0, 0, 0, 0, 0, 0};
+    move_sides(move, OFFSET_X[c->offset], OFFSET_Y[c->offset]);
+    for (int i = 0; i < SIDES; i++) out->extent[i] += move[i];
     for (int k = twice ? 0 : 1; k < n; k++) {
         const Shape *next = &s->value[of[k]].shape;
-        for (int i = 0; i < 4; i++) {
+        for (int i = 0; i < SIDES; i++) {
             int reach = next->extent[i] + (c->op == SUB ? 0 : move[i]);
             if (reach > out->extent[i]) out->extent[i] = reach;
         }
@@ -42,7 +43,7 @@ static void shape_of(const Search *s, const Candidate *c, Shape *out)
 
 static void enlarge(Shape *largest, const Shape *shape)
 {
-    for (int i = 0; i < 4; i++)
+    for (int i = 0; i < SIDES; i++)
         if (shape->extent[i] > largest->extent[i]) largest->extent[i] = shape->extent[i];
     if (shape->depth > largest->depth) largest->depth = shape->depth;
     if (shape->support > largest->support) largest->support = shape->support;
@@ -64,9 +65,9 @@ static int32_t bound(const Search *s, const Shape *largest)
     for (int t = 0; t < s->p->targets; t++) {
         if (!s->pending[t]) continue;
         const Shape *target = &s->target_shape[t];
-        int shifts = 0, halvings = target->depth - largest->depth;
-        for (int i = 0; i < 4; i++)
-            if (target->extent[i] > largest->extent[i]) shifts += target->extent[i] - largest->extent[i];
+        int32_t lack[SIDES], halvings = target->depth - largest->depth;
+        for (int i = 0; i < SIDES; i++) lack[i] = target->extent[i] - largest->extent[i];
+        int32_t shifts = fewest_moves(lack);
         double growth = target->support / largest->support, weight = target->weight / largest->weight;
         if (weight > growth) growth = weight;
         int factor = growth > NEED_GROWTH - 1 ? NEED_GROWTH - 1 : (int)growth + (growth > (int)growth + 1e-9);

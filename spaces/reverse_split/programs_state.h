@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "reach.h"
 #include "residues.h"
 #include "shares.h"
 
@@ -25,7 +26,7 @@ typedef struct {
     const uint64_t *value; /* that are there at the start; the first is the image */
     const double *value_shape;
     const uint64_t *target;
-    const double *target_shape; /* 4 extents, depth, support, weight each */
+    const double *target_shape; /* [targets][SHAPE_NUMBERS] */
     const uint64_t *forbid;
     const int32_t *need; /* [shifts][growth]: least cost of instructions that move and grow that much */
     int32_t whole; /* 1: no program may be overlooked */
@@ -37,7 +38,7 @@ typedef struct {
 } Problem;
 
 typedef struct {
-    int32_t extent[4], depth;
+    int32_t extent[SIDES], depth;
     double support, weight; /* upper bounds but for targets */
 } Shape;
 

@@ -4,6 +4,7 @@
  * passed over never come back below, so every set is met once (Redelmeier's enumeration of polyominoes).
  * Everything lives on the heap of one call: the functions are reentrant.
  */
+#include "signless_classes.h"
 #include "signless_ends.h"
 
 typedef struct {
@@ -126,6 +127,7 @@ static void undo(Search *s, Mark m)
         int32_t index = find(s, v->key);
         if (index >= 0) s->candidate[index].included = 0;
     }
+    forget_tabulated(s, s->count);
     s->left = m.left;
     s->waiting = m.waiting;
     s->pending_count = m.pending;
@@ -252,8 +254,11 @@ static int descend(Search *s, int level, int32_t from)
         Shape shape;
         if (level < SHARED_LEVEL) s->taken[level] = i;
         shape_of(s, c, &shape);
+        Shape largest = s->value[s->count - 1].largest;
+        enlarge(&largest, &shape);
+        if (bound(s, &largest, s->waiting + 1 - fewer) > s->left - 1 || !may_lead(s, &shape, &largest, s->left - 1)) continue;
         push_value(s, i, &shape);
-        if (bound(s, &s->value[s->count - 1].largest) > s->left) {
+        if (bound(s, &largest, s->waiting) > s->left) {
             undo(s, m);
             continue;
         }
@@ -274,14 +279,19 @@ static void start(Search *s)
     const SignlessProblem *p = s->p;
     s->unit[NORTH] = p->y, s->unit[EAST] = p->x, s->unit[SOUTH] = inverse(p->y), s->unit[WEST] = inverse(p->x);
     for (int t = 0; t < p->targets; t++) {
-        const double *given = p->target_shape + (7 + POINTS) * t;
+        const double *given = p->target_shape + (SHAPE_NUMBERS + POINTS) * t;
         Shape *shape = &s->target_shape[t];
-        for (int i = 0; i < 4; i++) shape->extent[i] = (int32_t)given[i];
+        read_sides(given, shape->extent);
         shape->depth = (int32_t)given[4], shape->support = given[5], shape->weight = given[6];
-        for (int i = 0; i < POINTS; i++) shape->at[i] = given[7 + i];
+        for (int i = 0; i < POINTS; i++) {
+            double at = given[SHAPE_NUMBERS + i];
+            s->target_at[t][i] = at, shape->at[i] = at < 0 ? -at : at;
+        }
+        s->target_class[t] = class_of(s->target_at[t]);
         s->pending[t] = 1;
         s->target_value[t] = -1;
     }
+    s->made_of_targets = made_of_targets(s);
     s->pending_count = p->targets;
     s->left = p->budget;
     Value *image = &s->value[0];
@@ -310,7 +320,7 @@ int kilotune_signless(const SignlessProblem *p, int32_t *path, int32_t *path_len
     s->path = path;
     s->resume = *path_length;
     start(s);
-    int result = bound(s, &s->value[s->count - 1].largest) > s->left ? EXHAUSTED : go_on(s, -1, -1, 0, 0);
+    int result = bound(s, &s->value[s->count - 1].largest, s->waiting) > s->left ? EXHAUSTED : go_on(s, -1, -1, 0, 0);
     if (result == FOUND) {
         *count = s->count - 1;
         for (int v = 1; v < s->count; v++) {

@@ -14,6 +14,9 @@ off those where another one is as short and preferred:
 - mirrored and turned programs of kernels that are the same mirrored or turned, up to signs: the moves of the image that such a
   program has are those of one of each orbit.
 
+What additions can make of the values where moves are free is looked at where few are left (`signless_classes.h`), and how many moves it
+takes to reach as far as a target does, its corners too (`reach.h`).
+
 The last three instructions for a single target are looked up: what follows from the values at once is met by what is two instructions
 short of the target.
 """
@@ -66,7 +69,7 @@ DOUBLE, HALVE, SUM = 4, 5, 6
 def load_kernel() -> ctypes.CDLL | None:
     """The library; None when there is no working C compiler."""
     folder = Path(__file__).parent
-    headers = [folder / "residues.h", folder / "shares.h", *sorted(folder.glob("signless_*.h"))]
+    headers = [folder / "reach.h", folder / "residues.h", folder / "shares.h", *sorted(folder.glob("signless_*.h"))]
     loaded = load_library(folder / "signless.c", headers)
     if loaded is None:
         return None
@@ -188,9 +191,9 @@ def _signless(value: int) -> int:
 
 
 def _at_signs(total: Sum, depth: int) -> tuple[float, ...]:
-    """Absolute values where x and y are 1 or -1, in the order of signless.c: the sign of x changes first."""
+    """Values where x and y are 1 or -1, in the order of signless.c: the sign of x changes first."""
     return tuple(
-        abs(sum(w * (x if across % 2 else 1) * (y if up % 2 else 1) for (across, up), w in total)) / 2.0**depth
+        sum(w * (x if across % 2 else 1) * (y if up % 2 else 1) for (across, up), w in total) / 2.0**depth
         for y in (1, -1)
         for x in (1, -1)
     )

@@ -5,12 +5,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "reach.h"
 #include "residues.h"
 #include "shares.h"
 
 enum { FOUND = 0, EXHAUSTED = 1, STOPPED = 2, NO_MEMORY = 3 };
 enum { NORTH = 0, EAST = 1, SOUTH = 2, WEST = 3, DOUBLE = 4, HALVE = 5, UNARY = 6, SUM = 6, DIFFERENCE = 7 };
 enum { MOVES = 4, POINTS = 4, MOST_VALUES = 40, MOST_TARGETS = 8, MOST_BACKS = 16384 };
+enum { TWISTS = 8, MOST_CLASSES = 128, FEW_SUMS = 4096, MOST_SUMS = 16384 };
 static const int INVERSE_OF[UNARY] = {SOUTH, WEST, NORTH, EAST, HALVE, DOUBLE};
 
 typedef struct {
@@ -18,7 +20,7 @@ typedef struct {
     int32_t symmetric; /* some moves of the image may not be taken: see `mirrored` */
     uint64_t x, y;
     const uint64_t *target;     /* least of both signs */
-    const double *target_shape; /* [targets][7 + POINTS]: extents, depth, support, weight; value where x and y are 1 or -1 */
+    const double *target_shape; /* [targets][SHAPE_NUMBERS + POINTS]: the shape; value where x and y are 1 or -1 */
     const uint8_t *mirrored;    /* [MOVES + 1][16]: may the image's moves of this mask be in a program, when those below are decided? */
     int32_t share, shares; /* of a search that several threads share: ours, of so many; 0: of one that is not */
     int64_t work_limit;
@@ -26,7 +28,7 @@ typedef struct {
 } SignlessProblem;
 
 typedef struct {
-    int32_t extent[4], depth; /* west, south, east, north */
+    int32_t extent[SIDES], depth;
     double support, weight, at[POINTS];
 } Shape;
 
@@ -47,6 +49,13 @@ typedef struct {
     uint32_t mask;
 } Table;
 
+/* Keys of classes (see signless_classes.h): an open hash table, 0 is free, and where each was put. */
+typedef struct {
+    uint64_t *slot;
+    int32_t *put, count;
+    uint32_t mask;
+} ClassSet;
+
 typedef struct {
     const SignlessProblem *p;
     uint64_t unit[MOVES];
@@ -55,6 +64,10 @@ typedef struct {
     int32_t target_value[MOST_TARGETS];
     int32_t pending_count, left, waiting, count;
     Value value[MOST_VALUES];
+    double target_at[MOST_TARGETS][POINTS];
+    uint64_t target_class[MOST_TARGETS];
+    ClassSet values, sums;
+    int32_t tabulated, values_before[MOST_VALUES], sums_before[MOST_VALUES], made[MOST_VALUES], made_of_targets;
     Candidate *candidate;
     int32_t candidates, room;
     Table table;
@@ -152,12 +165,12 @@ static inline uint64_t raw_of(const Search *s, int op, int a, int b)
 
 static void shape_of(const Search *s, const Candidate *c, Shape *out)
 {
-    static const int MOVE[MOVES][4] = {{0, -1, 0, 1}, {-1, 0, 1, 0}, {0, 1, 0, -1}, {1, 0, -1, 0}};
+    static const int MOVE[MOVES][2] = {{0, 1}, {1, 0}, {0, -1}, {-1, 0}};
     static const int SIGN[MOVES][POINTS] = {{1, 1, -1, -1}, {1, -1, 1, -1}, {1, 1, -1, -1}, {1, -1, 1, -1}};
     const Shape *a = &s->value[c->a].shape, *b = &s->value[c->b].shape;
     *out = *a;
     if (c->op < MOVES) {
-        for (int i = 0; i < 4; i++) out->extent[i] += MOVE[c->op][i];
+        move_sides(out->extent, MOVE[c->op][0], MOVE[c->op][1]);
         for (int i = 0; i < POINTS; i++) out->at[i] *= SIGN[c->op][i];
     } else if (c->op == DOUBLE || c->op == HALVE) {
         double factor = c->op == DOUBLE ? 2 : 0.5;
@@ -165,7 +178,7 @@ static void shape_of(const Search *s, const Candidate *c, Shape *out)
         for (int i = 0; i < POINTS; i++) out->at[i] *= factor;
         out->depth += c->op == HALVE;
     } else {
-        for (int i = 0; i < 4; i++)
+        for (int i = 0; i < SIDES; i++)
             if (b->extent[i] > out->extent[i]) out->extent[i] = b->extent[i];
         if (b->depth > out->depth) out->depth = b->depth;
         out->support += b->support;
@@ -180,7 +193,7 @@ static void shape_of(const Search *s, const Candidate *c, Shape *out)
 
 static void enlarge(Shape *largest, const Shape *shape)
 {
-    for (int i = 0; i < 4; i++)
+    for (int i = 0; i < SIDES; i++)
         if (shape->extent[i] > largest->extent[i]) largest->extent[i] = shape->extent[i];
     if (shape->depth > largest->depth) largest->depth = shape->depth;
     if (shape->support > largest->support) largest->support = shape->support;
@@ -191,27 +204,41 @@ static void enlarge(Shape *largest, const Shape *shape)
     }
 }
 
-/* A number of instructions that no way from values this large to all pending targets undercuts. Moves, halvings and additions are
- * different ones: only a move makes one side reach one cell further, only a halving divides further; an addition or a doubling at most
- * doubles the largest support, weight and value at a point; and only additions of two make one value of two that wait for a use. */
-static int32_t bound(const Search *s, const Shape *largest)
+static int32_t moves_left(const Search *s, const Shape *largest)
 {
-    int32_t reach[4] = {0, 0, 0, 0}, halvings = 0, moves = 0, additions = s->waiting - s->pending_count, doublings = 0;
+    int32_t lack[SIDES] = {0, 0, 0, 0, 0, 0, 0, 0};
+    for (int t = 0; t < s->p->targets; t++)
+        for (int i = 0; s->pending[t] && i < SIDES; i++)
+            if (s->target_shape[t].extent[i] - largest->extent[i] > lack[i]) lack[i] = s->target_shape[t].extent[i] - largest->extent[i];
+    return fewest_moves(lack);
+}
+
+/* A number of instructions that no way from values this large, so many of which wait for a use, to all pending targets undercuts. Moves,
+ * halvings and additions are different ones: only a halving divides further; an addition or a doubling at most doubles the largest support,
+ * weight and value at a point; and only additions of two make one value of two that wait for a use. */
+static int32_t bound(const Search *s, const Shape *largest, int32_t waiting)
+{
+    int32_t halvings = 0, additions = waiting - s->pending_count, doublings = 0;
     double growth = 1;
     for (int t = 0; t < s->p->targets; t++) {
         if (!s->pending[t]) continue;
         const Shape *target = &s->target_shape[t];
-        for (int i = 0; i < 4; i++)
-            if (target->extent[i] - largest->extent[i] > reach[i]) reach[i] = target->extent[i] - largest->extent[i];
         if (target->depth - largest->depth > halvings) halvings = target->depth - largest->depth;
         if (target->support > growth * largest->support) growth = target->support / largest->support;
         if (target->weight > growth * largest->weight) growth = target->weight / largest->weight;
         for (int i = 0; i < POINTS; i++)
             if (target->at[i] > growth * largest->at[i]) growth = target->at[i] / largest->at[i];
     }
-    for (int i = 0; i < 4; i++) moves += reach[i];
     for (; growth > 1 + 1e-9; growth /= 2) doublings++;
-    return moves + halvings + (doublings > additions ? doublings : additions);
+    return moves_left(s, largest) + halvings + (doublings > additions ? doublings : additions);
+}
+
+static int open_classes(ClassSet *set, uint32_t room)
+{
+    set->mask = room - 1, set->count = 0;
+    set->slot = calloc(room, sizeof *set->slot);
+    set->put = malloc(room * sizeof *set->put);
+    return set->slot && set->put;
 }
 
 static int prepare(Search *s, const SignlessProblem *p)
@@ -224,6 +251,7 @@ static int prepare(Search *s, const SignlessProblem *p)
     s->back = calloc(MOST_BACKS, sizeof *s->back);
     s->back_target = -1;
     if (!s->candidate || !s->table.slot || !s->back) return 0;
+    if (!open_classes(&s->values, MOST_CLASSES) || !open_classes(&s->sums, p->budget < 16 ? FEW_SUMS : MOST_SUMS)) return 0;
     memset(s->table.slot, 0xff, sizeof *s->table.slot * ((size_t)s->table.mask + 1));
     return 1;
 }
@@ -233,6 +261,7 @@ static void release(Search *s)
     free(s->candidate);
     free(s->table.slot);
     free(s->back);
+    free(s->values.slot), free(s->values.put), free(s->sums.slot), free(s->sums.put);
     free(s);
 }
 
