@@ -102,7 +102,8 @@ KT_NOINLINE void {name}({kind} *to, const {kind} *from, uint_fast16_t rows, uint
         {kind} *q = to;
         const {kind} *p = from;
         uint_fast16_t k = n;
-#if defined(KT_PAIRS) /* a word at a time, wherever it lies */{chunks if long else ""}
+#if defined(KT_PAIRS) /* a word at a time, wherever it lies */
+        __asm__ volatile("" : "+r"(k)); /* or compilers guess wrongly how many, and warn of more than there is room for */{chunks if long else ""}
         for (; k >= {together}; k -= {together}) {{
             __builtin_memcpy(q, p, 4);
             q += {together};
