@@ -155,14 +155,14 @@ def _whole(graph: Graph, tensor: str) -> Segment:
 
 
 def _home(graph: Graph, node: Node, segments: Mapping[str, tuple[Segment, ...]], owner: Mapping[str, int]) -> int:
-    """The latest partition among the operands'; a new one where that would read its own channels in another order."""
+    """The latest partition among the operands'; a new one where that would read its own channels in another order, or some of them."""
     sources = [s for name in node.inputs for s in segments[name]]
     latest = max(owner[s.tensor] for s in sources)
     local = [s for s in sources if owner[s.tensor] == latest]
     straight = all(
         s.first == 0 and s.stride == (1, 1) and np.array_equal(s.channels, np.arange(len(s.channels))) for s in local
     )
-    complete = all(len(s.channels) == graph.shapes[node.output][0] for s in local)
+    complete = all(len(s.channels) == graph.shapes[node.output][0] == graph.shapes[s.tensor][0] for s in local)
     return latest if straight and complete else INPUT
 
 
