@@ -71,9 +71,21 @@ def one_channel_excited() -> Any:
     return model(nodes, [1, 1, 5, 4], {"w": weights(1, 1), "pixel": np.int64([1, 1, 1, 1])})
 
 
+def every_other_pixel_enlarged() -> Any:
+    numbers = {
+        name: np.int64(values) for name, values in (("f", [1, 0]), ("e", [99, 99]), ("a", [2, 3]), ("n", [2, 2]))
+    }
+    nodes = [
+        helper.make_node("Slice", ["x", "f", "e", "a", "n"], ["a0"]),
+        helper.make_node("ConvTranspose", ["a0", "w"], ["y"], strides=[2, 2]),
+    ]
+    return model(nodes, [1, 2, 6, 7], {**numbers, "w": weights(2, 3, 3, 2)})
+
+
 @pytest.mark.parametrize(
     "network",
     [
+        every_other_pixel_enlarged,
         arithmetic_around_a_transposition,
         arithmetic_around_a_reshape,
         arithmetic_on_the_first_part_of_a_pooling,
