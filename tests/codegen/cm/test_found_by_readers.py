@@ -82,9 +82,29 @@ def every_other_pixel_enlarged() -> Any:
     return model(nodes, [1, 2, 6, 7], {**numbers, "w": weights(2, 3, 3, 2)})
 
 
+def normalised_behind_a_transposition() -> Any:
+    nodes = [
+        helper.make_node("Transpose", ["x"], ["a"], perm=[0, 2, 3, 1]),
+        helper.make_node("Add", ["a", "last"], ["b"]),
+        helper.make_node("Relu", ["b"], ["c"]),
+        helper.make_node("Transpose", ["c"], ["d"], perm=[0, 3, 1, 2]),
+        helper.make_node("LRN", ["d"], ["e"], size=3, alpha=0.5),
+        helper.make_node("Conv", ["e", "w"], ["y"]),
+    ]
+    return model(nodes, [1, 4, 4, 4], {"last": weights(4), "w": weights(3, 4, 3, 3)})
+
+
+def gaps_rounded_up() -> Any:
+    """What is left over at the bottom is as wide as the kernel, which has gaps."""
+    pool = {"kernel_shape": [2, 4], "strides": [3, 2], "dilations": [2, 3], "ceil_mode": 1}
+    return model([helper.make_node("MaxPool", ["x"], ["y"], **pool)], [1, 2, 7, 12], {})
+
+
 @pytest.mark.parametrize(
     "network",
     [
+        normalised_behind_a_transposition,
+        gaps_rounded_up,
         every_other_pixel_enlarged,
         arithmetic_around_a_transposition,
         arithmetic_around_a_reshape,
