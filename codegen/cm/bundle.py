@@ -327,7 +327,7 @@ class _StageText:
 
 
 def _axes(window: Window, pixels: tuple[int, int, int, int]) -> dict[str, list[int]]:
-    """Of rows and of columns: tap k at row p is row (p * step + k * tap + offset) / apart, where that is whole, of those from `first` to
+    """For rows and for columns: tap k at row p is row (p * step + k * tap + offset) / apart, where that is whole, of those from `first` to
     before `last`; pixels: top, bottom, left, right."""
     found = {}
     for axis, name in enumerate(("rows", "columns")):

@@ -60,7 +60,7 @@ OUTPUT_LIMIT = 2**15 - 1
 """Largest magnitude of the network's output, which only the host reads."""
 
 SPARE_OUTPUT_BITS = 3
-"""Of those of an output, how many are for results larger than any that calibration has seen: nothing behind it saturates."""
+"""How many bits of an output are for results larger than any that calibration has seen: nothing behind it saturates."""
 
 MOST_LEFT, MOST_RIGHT = 38, 62
 """Bits of a shift: no sum of int64 overflows."""
