@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from kilotune.codegen.cm.hardware import Hardware
 from kilotune.codegen.cm.mapping import Mapping
 from kilotune.codegen.cm.pipeline import Stage
-from kilotune.codegen.cm.programs import LoweredNetwork, OperandSource, StageProgram
+from kilotune.codegen.cm.programs import EdgeLoad, LoweredNetwork, OperandSource, StageProgram
 from kilotune.codegen.cm.streams import Stream
 from kilotune.codegen.onnx.crossbar_products import matrix
 from kilotune.codegen.onnx.graph import (
@@ -35,12 +35,13 @@ from kilotune.codegen.onnx.graph import (
     ReluNode,
     ShiftNode,
     TableNode,
+    TensorShape,
     Window,
     known,
     window_of,
 )
 
-VERSION = 4
+VERSION = 5
 LOWEST = -(2**62)
 """Below all integers of a network; the negative is above all."""
 
@@ -74,7 +75,7 @@ def bundle_of(
     arrays: dict[str, NDArray[Any]] = {}
     addresses, sizes = _addresses(lowered, mapping, streams)
     low, high = graph.bounds[graph.input]
-    image = {"exponent": exponents[graph.input], "low": low, "high": high, "by_columns": lowered.by_columns}
+    image = {"exponent": exponents[graph.input], "low": low, "high": high}
     program = {
         "format": "kilotune computational memory",
         "version": VERSION,
@@ -87,15 +88,15 @@ def bundle_of(
                 "name": output.name,
                 "shape": list(graph.shapes[output.tensor]),
                 "exponent": _exponent(graph, output.tensor, exponents),
-                "channels_last": output.channels_last,
-                "pieces": _pieces(lowered, output.tensor),
+                **_in_file(graph.shapes[output.tensor], output.channels_last),
             }
             for output in graph.outputs
         ],
         "stages": [
             {
                 **_described(stage, core, stage_ticks, sizes[core]),
-                **_StageText(number, program, arrays).text(),
+                **_StageText(number, program, lowered, arrays).text(),
+                "results": _results(lowered, number),
             }
             for number, (stage, program, core, stage_ticks) in enumerate(
                 zip(pipeline.stages, lowered.programs, mapping.cores, ticks, strict=True)
@@ -143,9 +144,9 @@ def _edges(
     arrays: dict[str, NDArray[Any]],
 ) -> list[dict[str, Any]]:
     found = []
-    parts = zip(lowered.pipeline.edges, lowered.readings, lowered.elements, addresses, strict=True)
-    for number, (edge, reading, elements, address) in enumerate(parts):
-        stream, writer = streams[number], reading.writer
+    parts = zip(lowered.pipeline.edges, lowered.elements, addresses, strict=True)
+    for number, (edge, elements, address) in enumerate(parts):
+        stream = streams[number]
         sent = None
         if edge.sent is not None:
             sent = f"edge{number}.sent"
@@ -156,8 +157,6 @@ def _edges(
             {
                 "writer": edge.writer,
                 "reader": edge.reader,
-                "rectangle": [writer.top, writer.bottom, writer.left, writer.right],
-                "by_columns": writer.by_columns,
                 "packet": _listed(elements),
                 "elements": edge.elements,
                 "sent": sent,
@@ -170,21 +169,31 @@ def _edges(
     return found
 
 
-def _pieces(lowered: LoweredNetwork, tensor: str) -> list[dict[str, Any]]:
-    """Which elements of which output stages' packets are which channels of an output's tensor."""
-    network = lowered.network
+def _in_file(shape: TensorShape, channels_last: bool) -> dict[str, Any]:
+    """In which shape, without the batch, a file's result has the elements of an output, and the axes that bring it to channels, height
+    and width, batch first."""
+    channels, high, wide = shape
+    if channels_last:
+        return {"file_shape": [high, wide, channels], "file_axes": [0, 3, 1, 2]}
+    return {"file_shape": list(shape), "file_axes": [0, 1, 2, 3]}
+
+
+def _results(lowered: LoweredNetwork, stage: int) -> list[dict[str, Any]]:
+    """Which elements of a stage's packets are which channels of the network's outputs."""
+    if stage not in lowered.pipeline.outputs:
+        return []
+    network, program = lowered.network, lowered.programs[stage]
+    first, last = program.channels
     found = []
-    for segment in network.segments[tensor]:
-        for stage in lowered.pipeline.outputs:
-            program = lowered.programs[stage]
+    for number, output in enumerate(network.graph.outputs):
+        for segment in network.segments[output.tensor]:
             if program.partition.number != network.partition_of[segment.tensor]:
                 continue
-            first, last = program.channels
             mine = np.flatnonzero((segment.channels >= first) & (segment.channels < last))
             if len(mine):
                 offset = program.exports.index(segment.tensor) * (last - first) - first
                 elements = _listed(segment.channels[mine] + offset)
-                found.append({"stage": stage, "channels": _listed(segment.first + mine), "elements": elements})
+                found.append({"output": number, "channels": _listed(segment.first + mine), "elements": elements})
     return found
 
 
@@ -196,61 +205,82 @@ def _listed(elements: NDArray[Any]) -> Any:
 
 
 class _StageText:
-    """What a core does, in JSON; its numbers go to `arrays`."""
+    """What a core does at a pixel, in JSON: steps, each of which writes the next register. Its numbers go to `arrays`."""
 
-    def __init__(self, number: int, program: StageProgram, arrays: dict[str, NDArray[Any]]) -> None:
-        self._number, self._program, self._arrays = number, program, arrays
+    def __init__(
+        self, number: int, program: StageProgram, lowered: LoweredNetwork, arrays: dict[str, NDArray[Any]]
+    ) -> None:
+        self._number, self._program, self._lowered, self._arrays = number, program, lowered, arrays
         self._channels = slice(*program.channels)
+        self._steps: list[dict[str, Any]] = []
 
     def text(self) -> dict[str, Any]:
         program, head = self._program, self._program.partition.head
+        registers: dict[str, int] = {}
+        if head is not None and program.head is not None:
+            self._steps.append(self._head(head, program.head))
+            self._add_up(head)
+            registers[head.output] = len(self._steps) - 1
         nodes = program.partition.nodes if program.finishes else ()
-        registers = {} if head is None else {head.output: 0}
-        steps: list[dict[str, Any]] = []
         for node, operands in zip(nodes, program.operands, strict=False):
-            sources = [{"register": registers[o.local]} if o.local is not None else _source(o) for o in operands]
-            steps.append({**self._operation(node, len(steps)), "operands": sources})
-            registers[node.output] = len(registers)
+            sources = [registers[o.local] if o.local is not None else self._operand(o) for o in operands]
+            self._steps.append({**self._operation(node, len(self._steps)), "operands": sources})
+            registers[node.output] = len(self._steps) - 1
+        exports = [registers[name] for name in program.exports] or [len(self._steps) - 1]
+        return {"steps": self._steps, "exports": exports}
+
+    def _add_up(self, head: Node) -> None:
+        """The sums of other row blocks and the bias, where there are any."""
+        program, edges = self._program, self._lowered.pipeline.edges
         bias = known(head.bias)[self._channels] if isinstance(head, ConvNode) and program.finishes else None
-        return {
-            "head": None if head is None or program.head is None else self._head(head, program.head),
-            "partials": list(program.partials),
-            "bias": None if bias is None else self._kept("bias", bias),
-            "dpu": steps,
-            "exports": [registers[name] for name in program.exports] or [0],
-        }
+        if bias is None and not program.partials:
+            return
+        sums = []
+        for number in program.partials:
+            elements = np.arange(edges[number].elements)
+            sums.append(self._operand(OperandSource(len(elements), None, (EdgeLoad(number, elements, elements),))))
+        shifts = [0] * (1 + len(sums))
+        kept = None if bias is None else self._kept("bias", bias)
+        self._steps.append({"operation": "add", "shifts": shifts, "bias": kept, "operands": [0, *sums]})
 
     def _kept(self, what: str, array: NDArray[Any]) -> str:
         name = f"stage{self._number}.{what}"
         self._arrays[name] = _narrow(array)
         return name
 
+    def _operand(self, operand: OperandSource, window: Window | None = None, fill: int = 0) -> dict[str, Any]:
+        """What is read around a pixel through a window (None: the pixel itself)."""
+        through = window or Window()
+        loads = []
+        for load in operand.loads:
+            writer = self._lowered.readings[load.edge].writer
+            reach = through.through(load.stride, load.offset)
+            axes = _axes(reach, (writer.top, writer.bottom, writer.left, writer.right))
+            loads.append({"edge": load.edge, "source": _listed(load.source), "target": _listed(load.target), **axes})
+        return {"channels": operand.channels, "kernel": list(through.kernel), "fill": fill, "loads": loads}
+
     def _head(self, node: Node, operand: OperandSource) -> dict[str, Any]:
-        window, partition = window_of(node) or Window(), self._program.partition
+        window = window_of(node) or Window()
+        fill = LOWEST if isinstance(node, MaxPoolNode) else int(node.value) if isinstance(node, PadNode) else 0
+        read = self._operand(operand, window, fill)
         brought = np.concatenate([load.target for load in operand.loads]) if operand.loads else np.zeros(0, int)
-        found: dict[str, Any] = {
-            "kernel": list(window.kernel),
-            "stride": list(window.stride),
-            "pads": list(window.pads[:2]),
-            "dilation": list(window.dilation),
-            "spread": list(window.spread),
-            "zeros": np.setdiff1d(np.arange(operand.channels), brought).tolist(),
-            "zeros_at": [0, partition.height, 0, partition.width],
-            "operand": _source(operand),
-            "fill": 0,
-        }
+        unwritten = np.setdiff1d(np.arange(operand.channels), brought)
+        if fill and len(unwritten):
+            shape = self._lowered.network.graph.shapes[node.inputs[0]]
+            axes = _axes(window, (0, shape[1], 0, shape[2]))
+            read["loads"].append({"edge": None, "source": [], "target": _listed(unwritten), **axes})
+        found: dict[str, Any] = {"operands": [read]}
         if isinstance(node, ConvNode):
-            return {**found, "kind": "products", **self._products(node, window)}
+            return {"operation": "products", **found, **self._products(node, window)}
         if isinstance(node, MaxPoolNode):
-            return {**found, "kind": "maximum", "fill": LOWEST}
+            return {"operation": "maximum", **found}
         if isinstance(node, AveragePoolNode):
-            return {**found, "kind": "average", "divisors": self._kept("divisors", node.divisors), "left": node.left}
+            kept = self._kept("divisors", node.divisors)
+            return {"operation": "average", **found, "divisors": kept, "left": node.left}
         if isinstance(node, PadNode):
-            top, left, bottom, right = window.pads
-            inside = [top, partition.height - bottom, left, partition.width - right]
-            return {**found, "kind": "border", "fill": int(node.value), "zeros_at": inside}
+            return {**found, "operation": "shift", "right": 0, "low": LOWEST, "high": -LOWEST}
         assert isinstance(node, ArgMaxNode)
-        return {**found, "kind": "first largest"}
+        return {"operation": "first largest", **found}
 
     def _products(self, node: ConvNode, window: Window) -> dict[str, Any]:
         program, taps = self._program, math.prod(window.kernel)
@@ -282,7 +312,7 @@ class _StageText:
                 kept = self._kept(f"scale{step}", scale), self._kept(f"offset{step}", offset)
                 return {"operation": "affine", "scale": kept[0], "offset": kept[1]}
             case AddNode():
-                return {"operation": "add", "shifts": list(node.shifts or (0,) * len(node.inputs))}
+                return {"operation": "add", "shifts": list(node.shifts or (0,) * len(node.inputs)), "bias": None}
             case ProductNode():
                 return {"operation": "product"}
             case TableNode():
@@ -296,18 +326,15 @@ class _StageText:
         raise TypeError(f"{type(node).__name__} is no operation of a digital unit")
 
 
-def _source(operand: OperandSource) -> dict[str, Any]:
-    loads = [
-        {
-            "edge": load.edge,
-            "source": _listed(load.source),
-            "target": _listed(load.target),
-            "stride": list(load.stride),
-            "offset": list(load.offset),
-        }
-        for load in operand.loads
-    ]
-    return {"channels": operand.channels, "loads": loads}
+def _axes(window: Window, pixels: tuple[int, int, int, int]) -> dict[str, list[int]]:
+    """For rows and for columns: tap k at row p is row (p * step + k * tap + offset) / apart, where that is whole, of those from `first` to
+    before `last`; pixels: top, bottom, left, right."""
+    found = {}
+    for axis, name in enumerate(("rows", "columns")):
+        first, last = pixels[2 * axis : 2 * axis + 2]
+        place = [window.stride[axis], window.dilation[axis], -window.pads[axis], window.spread[axis]]
+        found[name] = [*place, first, last]
+    return found
 
 
 def _narrow(array: NDArray[Any]) -> NDArray[Any]:

@@ -91,7 +91,7 @@ class _Draft:
 
 def partition(graph: Graph) -> PartitionGraph:
     """The partitions of a network, in topological order."""
-    graph = _with_a_node(distributed(graph))
+    graph = _with_a_node(_with_spread_parts(distributed(graph)))
     segments: dict[str, tuple[Segment, ...]] = {graph.input: (_whole(graph, graph.input),)}
     owner: dict[str, int] = {graph.input: INPUT}
     drafts: list[_Draft] = []
@@ -141,6 +141,33 @@ def _with_a_node(graph: Graph) -> Graph:
     return graph
 
 
+def _with_spread_parts(graph: Graph) -> Graph:
+    """A transposed convolution or an enlargement of some rows and columns reads a copy of them: no window spreads what it leaves out."""
+    nodes: list[Node] = []
+    for node in graph.nodes:
+        window, tensor = window_of(node), node.inputs[0]
+        if window is not None and window.spread != (1, 1) and _has_parts(graph, tensor):
+            copy = ClipNode((tensor,), f"{node.output}/parts", float("-inf"), float("inf"))
+            shapes: dict[str, Any] = {**graph.shapes, copy.output: graph.shapes[tensor]}
+            bounds = None if graph.bounds is None else {**graph.bounds, copy.output: graph.bounds[tensor]}
+            graph = dataclasses.replace(graph, shapes=shapes, bounds=bounds)
+            nodes.append(copy)
+            node = dataclasses.replace(node, inputs=(copy.output,))
+        nodes.append(node)
+    return dataclasses.replace(graph, nodes=tuple(nodes))
+
+
+def _has_parts(graph: Graph, tensor: str) -> bool:
+    """Whether a tensor is a view of some rows and columns, or of pixels again and again."""
+    viewed = {tensor}
+    for node in reversed(graph.nodes):
+        if isinstance(node, VIEWS) and node.output in viewed:
+            viewed.update(node.inputs)
+            if isinstance(node, SubsampleNode | ExpandNode):
+                return True
+    return False
+
+
 def _wants_a_copy(graph: Graph, tensor: str) -> bool:
     viewed, parts = [tensor], False
     for node in reversed(graph.nodes):
@@ -155,14 +182,14 @@ def _whole(graph: Graph, tensor: str) -> Segment:
 
 
 def _home(graph: Graph, node: Node, segments: Mapping[str, tuple[Segment, ...]], owner: Mapping[str, int]) -> int:
-    """The latest partition among the operands'; a new one where that would read its own channels in another order."""
+    """The latest partition among the operands'; a new one where that would read its own channels in another order, or some of them."""
     sources = [s for name in node.inputs for s in segments[name]]
     latest = max(owner[s.tensor] for s in sources)
     local = [s for s in sources if owner[s.tensor] == latest]
     straight = all(
         s.first == 0 and s.stride == (1, 1) and np.array_equal(s.channels, np.arange(len(s.channels))) for s in local
     )
-    complete = all(len(s.channels) == graph.shapes[node.output][0] for s in local)
+    complete = all(len(s.channels) == graph.shapes[node.output][0] == graph.shapes[s.tensor][0] for s in local)
     return latest if straight and complete else INPUT
 
 

@@ -46,7 +46,10 @@ class IntegerNodes:
         return (self.graph.ranks or {}).get(tensor, 4)
 
     def by_channel(self, values: Array, tensor: str) -> Array:
-        """A value a channel, to broadcast with a tensor as it is in the file."""
+        """A value a channel, to broadcast with a tensor as it is in the file; one for all where they are the same, as those of a
+        flattened image are."""
+        if (values == values[0]).all():
+            return np.asarray(values[0])
         return values if tensor in self.graph.lasts else values.reshape(-1, *(1,) * (self.rank(tensor) - 2))
 
     def whole(self, nodes: Sequence[Node]) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 
 from kilotune.codegen.onnx.functions import CLIPPED_LINE
 from kilotune.codegen.onnx.graph import (
@@ -19,8 +19,9 @@ from kilotune.codegen.onnx.graph import (
 )
 
 
-def fold(graph: Graph) -> Graph:
-    """A network that computes what `graph` does with fewer nodes.
+def fold(graph: Graph, layouts: Mapping[str, Hashable]) -> Graph:
+    """A network that computes what `graph` does with fewer nodes. layouts: by tensor, how its elements lie in the file; the file's own
+    nodes go on around what is folded, so it stays apart from tensors that lie otherwise (behind a Transpose or a Reshape).
 
     An Affine whose operand is written by a Conv or an Affine, and read by nothing else, is merged into that node, which
     then writes the Affine's output. So is a product of a tensor and a function of it that nothing else reads. A line between limits
@@ -32,6 +33,8 @@ def fold(graph: Graph) -> Graph:
     kept: dict[str, Node] = {}
     for node in graph.nodes:
         merged, gone = _with_operands(node, kept, readers, graph)
+        if any(layouts.get(name) != layouts.get(node.output) for name in gone):
+            merged, gone = node, ()
         for name in gone:
             del kept[name]
         kept[node.output] = merged

@@ -199,7 +199,7 @@ def graph_of(imported: Imported, name: str, image: str, outputs: Sequence[str]) 
         last_matrices=frozenset(imported.last_matrices),
         parts=dict(imported.parts),
     )
-    return fold(graph)
+    return fold(graph, {name: (v.shape, v.channels_last) for name, v in imported.values.items() if v.tensor == name})
 
 
 def _output(imported: Imported, name: str) -> GraphOutput:

@@ -59,6 +59,9 @@ from kilotune.codegen.onnx.integer_weights import EXACT_LIMIT, integer_affine, i
 OUTPUT_LIMIT = 2**15 - 1
 """Largest magnitude of the network's output, which only the host reads."""
 
+SPARE_OUTPUT_BITS = 3
+"""How many bits of an output are for results larger than any that calibration has seen: nothing behind it saturates."""
+
 MOST_LEFT, MOST_RIGHT = 38, 62
 """Bits of a shift: no sum of int64 overflows."""
 
@@ -280,12 +283,12 @@ class _QuantisationState:
         further, for saturating first and Relu, Clip or MaxPool then is the same as the other way round. `cut`: whether what
         comes of it is never negative.
 
-        The network's output does not saturate, and has the bits of `OUTPUT_LIMIT`: scores of classes that become equal are no
-        scores any more.
+        The network's output has the bits of `OUTPUT_LIMIT`, some of them to spare (`SPARE_OUTPUT_BITS`): scores of classes that become
+        equal are no scores any more.
         """
         readers, found = self.readers[name], self.ranges.get(name)
         if self._is_result(name):
-            extra = (OUTPUT_LIMIT // self.limit).bit_length() - 1
+            extra = (OUTPUT_LIMIT // self.limit).bit_length() - 1 - SPARE_OUTPUT_BITS
             return 0 if found is None else found.largest_exponent() - extra, (-OUTPUT_LIMIT, OUTPUT_LIMIT)
         if (
             len(readers) == 1

@@ -7,8 +7,9 @@ All values are integers in float32, exact by the bound of `quantise`.
 
 from __future__ import annotations
 
+import dataclasses
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from itertools import product
 from typing import Any
 
@@ -34,6 +35,7 @@ from kilotune.codegen.onnx.graph import (
     PadNode,
     ShiftNode,
     TableNode,
+    Window,
     known,
 )
 from kilotune.codegen.onnx.obstacles import MAIN_DOMAINS
@@ -111,19 +113,19 @@ class _Rewriter(IntegerNodes):
         self.done.add(tensor)
         shift = self.producers.get(tensor)
         parts = self.parts.get(output, ())
-        if parts:
-            self.whole(parts)
+        own = {node.output for node in parts}
+        self.whole([_reading(node, own, proto.input[0]) for node in parts])
         if isinstance(shift, ShiftNode):
             raw = shift.inputs[0]
-            self._emit(proto, self.producers[raw], raw, tensor, bool(parts))
+            self._emit(proto, self.producers[raw], raw, tensor, own)
             self.requantise(raw, tensor, shift)
         else:
-            self._emit(proto, shift, tensor, tensor, bool(parts))
+            self._emit(proto, shift, tensor, tensor, own)
 
-    def _emit(self, proto: Any, node: Node | None, output: str, tensor: str, alone: bool) -> None:
+    def _emit(self, proto: Any, node: Node | None, output: str, tensor: str, parts: Collection[str]) -> None:
         inputs = list(proto.input)
-        if alone and node is not None:
-            self.node_alone(node, output, tensor)
+        if parts and node is not None:
+            self.node_alone(_reading(node, parts, inputs[0]), output, tensor)
         elif isinstance(node, ConvNode):
             self._weights(proto, node, inputs[0], output)
         elif isinstance(node, AffineNode):
@@ -153,7 +155,7 @@ class _Rewriter(IntegerNodes):
             self._copy(proto, [*inputs[:2], fill, *inputs[3:]], output)
         elif node is None and proto.op_type in IDENTITIES:
             self.node("Identity", inputs[:1], output)
-        elif isinstance(node, MaxPoolNode) and _rounds_up(proto):
+        elif isinstance(node, MaxPoolNode) and _rounds_up(proto) and _pads_less_than_kernel(node.window):
             self._copy(proto, inputs, output)
             self._set(self.nodes[-1], pads=self._pads(node, output), ceil_mode=0, auto_pad="NOTSET")
         else:
@@ -276,6 +278,17 @@ class _Rewriter(IntegerNodes):
 def _rounds_up(proto: Any) -> bool:
     """Whether a pooling's size is rounded up, which older versions of the standard do not know and runtimes take otherwise."""
     return any(a.name == "ceil_mode" and a.i for a in proto.attribute)
+
+
+def _pads_less_than_kernel(window: Window) -> bool:
+    """Which runtimes ask of a pooling's pads, whatever its dilation."""
+    return all(pad < size for pad, size in zip(window.pads, window.kernel * 2, strict=True))
+
+
+def _reading(node: Node, parts: Collection[str], image: str) -> Node:
+    """A node that reads what the file's node does, the value `image`, where it reads none of that node's `parts`: a value that views a
+    tensor, as behind a Transpose, lies otherwise than the tensor."""
+    return dataclasses.replace(node, inputs=tuple(name if name in parts else image for name in node.inputs))
 
 
 def _parts(graph: Graph) -> dict[str, tuple[Node, ...]]:

@@ -53,7 +53,7 @@ def reshape(imported: Imported, call: OnnxNode) -> None:
         imported.values[call.output] = _flattened_last(value, target)
     elif value.grouped:
         _shuffle(imported, call, value, target)
-    elif len(target) == 4 and held[1:] == (1, 1) and target[1:] == (1, 1, held[0]):
+    elif len(target) == 4 and held[1:] == (1, 1) and target[1:] == (1, 1, held[0]) and held[0] > 1:
         imported.values[call.output] = OnnxValue(value.tensor, target, channels_last=True)
     elif target[1:] == held or (2 <= len(target) <= 4 and canonical_shape(target) == held):
         imported.values[call.output] = OnnxValue(value.tensor, target)

@@ -12,8 +12,9 @@ step takes 600 ns more, for a product takes 800; the busiest core counts. It lea
 memory, other cores), which the tool's own latency has. *Our model*: a core starts one row block every tick of 200 ns, for one stage
 after the other, and poolings, the image, links and buffers count; ours is simulated. Of PIMCOMP-NN's mappings only the products of
 the busiest core are said: no schedule of them is faster. Of our designs two are shown: that of the fewest microseconds in our model,
-and the fewest in its model of three that are replicated as often as brings every stage down to a tenth and up to a quarter of what a
-core does, for there every step of a core's slowest stage costs three products more.
+and the fewest in its model of designs that are replicated as often as brings every stage down to a tenth and up to a half of what a
+core does, for there every step of a core's slowest stage costs three products more: stages of many steps lie together, as far as
+crossbars let them (`packed_by_steps`).
 """
 
 from __future__ import annotations
@@ -24,27 +25,30 @@ import math
 import time
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
 from kilotune.codegen.cm.hardware import Hardware, load_hardware
-from kilotune.codegen.cm.pipeline import Pipeline
+from kilotune.codegen.cm.pipeline import GMEM, Pipeline
+from kilotune.codegen.cm.streams import Stream
 from kilotune.codegen.onnx.quantise import integer_shape
-from kilotune.evaluators.cm.bound import core_ticks
 from kilotune.experiments.problems.cm.networks import weightless
 from kilotune.search.space import Assignment
 from kilotune.spaces.cm.arrangement import arranged
 from kilotune.spaces.cm.buffers import ALL_OF_IT
 from kilotune.spaces.cm.joint import joint_annealing
 from kilotune.spaces.cm.pacing import grained_replicas
-from kilotune.spaces.cm.sharing import balanced
+from kilotune.spaces.cm.sharing import CoreFilling, StageNeeds
 from kilotune.spaces.cm.space import CmSpace
 
 NETWORKS = MappingProxyType({"resnet18": "resnet18", "squeezenet": "squeezenet1.1", "googlenet": "googlenet"})
 COLUMNS = ("network", "mapping", "its latency, us", "its model, us", "our model, us", "cores", "CPU s")
-GRAINS = (0.25, 0.15, 0.1)
+GRAINS = (0.5, 0.35, 0.25, 0.15, 0.1)
+STEP_WEIGHT = 3
+"""What a stage's steps count beside its time and its crossbars, where stages are put together."""
+
 START_NS, STEP_NS = 200, 600
 """From one product of a core to the next; what a step takes beyond those."""
 
@@ -117,17 +121,79 @@ def in_both(space: CmSpace, candidate: Assignment) -> tuple[float, float, list[s
 
 
 def finely_replicated(space: CmSpace, grain: float) -> Assignment | None:
-    """Stages of so much of what a core does an image, evenly on the cores and near to one another. None: they do not fit."""
+    """Stages of so much of what a core does an image, on the cores where their model has the busiest one do least. None: they do not
+    fit."""
     replicas = grained_replicas(space.costs, grain * space.least_ticks, space.cores)
     if replicas is None:
         return None
     lowered = space.lowered(replicas)
-    begin = balanced(space.hardware, lowered.needs)
-    if begin is None:
+    parts = {part.core: part for part in own_parts(lowered.pipeline, range(lowered.needs.stages), space.hardware)}
+    work = [
+        (parts[k].row_blocks * parts[k].steps, parts[k].steps) if k in parts else (0, 0)
+        for k in range(lowered.needs.stages)
+    ]
+    low = START_NS * sum(lowered.needs.ticks) / space.hardware.cores
+    high, cores = 4 * low, None
+    while high - low > START_NS:
+        found = packed_by_steps(space.hardware, lowered.needs, work, (low + high) / 2)
+        if found is None:
+            low = (low + high) / 2
+        else:
+            high, cores = (low + high) / 2, found
+    if cores is None:
         return None
-    room = core_ticks(lowered.image_ticks, begin)
-    cores = arranged(lowered.streams, lowered.needs, space.hardware, begin, 0, room)
-    return space.candidate(replicas, cores, buffer=ALL_OF_IT)
+    places = _laid_out(space, lowered.streams, cores)
+    return space.candidate(replicas, [places[core] for core in cores], buffer=ALL_OF_IT)
+
+
+def _laid_out(space: CmSpace, streams: Sequence[Stream], cores: Sequence[int]) -> tuple[int, ...]:
+    """Where cores go, with all of their stages, so that those that talk are near. cores: by stage."""
+    hardware = space.hardware
+    full = (hardware.core_rows,) * hardware.cores
+    nothing = (0,) * hardware.cores
+    between = [
+        replace(
+            s,
+            writer=s.writer if s.writer == GMEM else cores[s.writer],
+            reader=s.reader if s.reader == GMEM else cores[s.reader],
+        )
+        for s in streams
+        if GMEM in (s.writer, s.reader) or cores[s.writer] != cores[s.reader]
+    ]
+    return arranged(between, StageNeeds(full, nothing, nothing), hardware, range(hardware.cores), 0)
+
+
+def packed_by_steps(
+    hardware: Hardware, needs: StageNeeds, work: Sequence[tuple[int, int]], most_ns: float
+) -> tuple[int, ...] | None:
+    """Cores by stage, none of which their model charges more than so much, nor ours. work: of each stage, products and steps an image.
+    The stages that take most come first, each on the core whose room it fits best: by time and crossbars, a stage's and what is left of
+    the core's, multiplied and added up (vector packing by dot products, Panigrahy et al. 2011), less what it makes a core's steps
+    longer. None: not all find room this way."""
+    filling, cores = CoreFilling(hardware, needs), [0] * needs.stages
+    products, steps = [0] * hardware.cores, [0] * hardware.cores
+    time_part = [START_NS * ticks / most_ns for ticks in needs.ticks]
+    rows_part = [rows / hardware.core_rows for rows in needs.rows]
+    step_part = [STEP_WEIGHT * STEP_NS * s / most_ns for _, s in work]
+
+    def busy_ns(core: int, stage: int) -> float:
+        theirs = START_NS * (products[core] + work[stage][0]) + STEP_NS * max(steps[core], work[stage][1])
+        return max(theirs, START_NS * (filling.ticks[core] + needs.ticks[stage]))
+
+    def fit(core: int, stage: int) -> float:
+        left = 1 - (START_NS * products[core] + STEP_NS * steps[core]) / most_ns
+        longer = STEP_WEIGHT * STEP_NS * max(0, work[stage][1] - steps[core]) / most_ns
+        return left * time_part[stage] + (1 - filling.rows[core] / hardware.core_rows) * rows_part[stage] - longer
+
+    for stage in sorted(range(needs.stages), key=lambda k: -max(time_part[k], rows_part[k]) - step_part[k]):
+        open_ones = [core for core in filling.with_room(stage) if busy_ns(core, stage) <= most_ns]
+        if not open_ones:
+            return None
+        core = max(open_ones, key=lambda c: (fit(c, stage), -c))
+        filling.put(stage, core)
+        products[core], steps[core] = products[core] + work[stage][0], max(steps[core], work[stage][1])
+        cores[stage] = core
+    return tuple(cores)
 
 
 def own_parts(pipeline: Pipeline, cores: Sequence[int], hardware: Hardware) -> list[CorePart]:

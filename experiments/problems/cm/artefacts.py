@@ -120,17 +120,29 @@ def lcu_source(lowered: LoweredNetwork) -> str:
                 writer = "GMEM" if edge.writer == GMEM else pipeline.stages[edge.writer].name
                 arrays.append(f"({writer!r}, {machine})")
         rows.append(f"    {stage.name!r}: ({loop}, [{', '.join(arrays)}]),")
+    image = _image_loop(lowered)
     parts = [LCU_TEXT]
-    parts += [f"class {name}:\n{_methods(source)}" for source, name in (*loops.items(), *machines.items())]
+    parts += [
+        f"class {name}:\n{_methods(source)}" for source, name in (*loops.items(), *machines.items(), (image, "GMEM"))
+    ]
     parts.append("STAGES = {\n" + "\n".join(rows) + "\n}\n")
     return "\n\n".join(parts)
+
+
+def _image_loop(lowered: LoweredNetwork) -> str:
+    """The text of `iterations()` of the global memory: the image's pixels in the order in which it sends them."""
+    graph = lowered.network.graph
+    _, high, wide = graph.shapes[graph.input]
+    loops = [f"for h in range({high}):", f"for w in range({wide}):"]
+    outer, inner = loops[::-1] if lowered.by_columns else loops
+    return f"def iterations():\n    {outer}\n        {inner}\n            yield h, w\n"
 
 
 LCU_TEXT = '''"""State machines of the control units. A core runs the iterations of its loop in order.
 
 Of every array it reads: `initial` is the last iteration that may run before any write, `written` the last that may run
 once a pixel is written (None: no more than before), `keeps` the first pixel still needed after an iteration (None: none).
-An iteration may start when all of the core's arrays allow it.
+An iteration may start when all of the core's arrays allow it. The loop of GMEM is the order in which it sends the image's pixels.
 """
 '''
 

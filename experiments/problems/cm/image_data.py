@@ -41,8 +41,8 @@ def load_images(path: Path, shape: TensorShape, calibration: int | None) -> Imag
     """The images of a file, as values of the network's input; its arrays are called `images` (or X) and `labels` (or y).
 
     Images are [images, channels, height, width], [images, height, width, channels], [images, height, width] or
-    [images, elements]; which of them are for calibration is drawn once for all. InputError for a file or a shape that does not
-    fit the network's input `shape`, and when fewer than one image is left for comparing.
+    [images, elements], sequences also [images, channels, length]; which of them are for calibration is drawn once for all. InputError
+    for a file or a shape that does not fit the network's input `shape`, and when fewer than one image is left for comparing.
     """
     found, raw = read_images(path)
     images = _in_order(raw, shape, path, found)
@@ -60,7 +60,8 @@ def load_images(path: Path, shape: TensorShape, calibration: int | None) -> Imag
 def _in_order(raw: Array, shape: TensorShape, path: Path, name: str) -> Array:
     channels, high, wide = shape
     inner = raw.shape[1:]
-    if inner == shape or (inner == (math.prod(shape),)) or (channels == 1 and inner == (high, wide)):
+    sequences = high == 1 and inner == (channels, wide)
+    if inner == shape or inner == (math.prod(shape),) or sequences or (channels == 1 and inner == (high, wide)):
         return raw.reshape(-1, *shape)
     if inner == (high, wide, channels):
         return np.moveaxis(raw, 3, 1)

@@ -79,7 +79,7 @@ def runs_as_expected(lowered: LoweredNetwork, images: list[np.ndarray], expected
     np.testing.assert_array_equal(outputs, expected)
     cores = tuple(stage - (stage % 4 == 1) for stage in range(len(lowered.pipeline.stages)))
     shared = run(lowered, images, ScheduleParameters(capacities=free.fullest, cores=cores))
-    replayed = machine_of(lowered, images, free.fullest, cores).replay(list(shared.starts))
+    replayed = machine_of(lowered, images, free.fullest, cores).run(list(shared.starts))
     np.testing.assert_array_equal(np.stack([graph.outputs[0].as_file(image) for image in replayed[0]]), expected)
 
 
@@ -181,7 +181,7 @@ def test_the_runner_does_not_start_what_its_control_unit_forbids() -> None:
     lowered, images, _, free = lowered_at_random(1)
     starts = [np.asarray(ticks) - 10**6 * (k == len(free.starts) - 1) for k, ticks in enumerate(free.starts)]
     with pytest.raises(RuntimeError, match=r" may not start at tick -\d+$"):
-        machine_of(lowered, images, free.fullest).replay(starts)
+        machine_of(lowered, images, free.fullest).run(starts)
 
 
 def test_the_runner_lets_one_stage_of_a_core_run_at_a_time() -> None:
@@ -189,7 +189,7 @@ def test_the_runner_lets_one_stage_of_a_core_run_at_a_time() -> None:
     lowered, images, _, free = lowered_at_random(1)
     apart = run(lowered, images, ScheduleParameters(capacities=free.fullest))
     with pytest.raises(RuntimeError, match=r" may not start at tick \d+$"):
-        machine_of(lowered, images, free.fullest, (0,) * len(free.starts)).replay(list(apart.starts))
+        machine_of(lowered, images, free.fullest, (0,) * len(free.starts)).run(list(apart.starts))
 
 
 def test_the_runner_imports_numpy_alone() -> None:

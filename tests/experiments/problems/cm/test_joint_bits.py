@@ -44,7 +44,8 @@ def test_bits_are_decided_told_exported_and_executed(tmp_path: Path, files: tupl
     assert result["best"]["details"]["approximation"]["images"] == 597 - 64
     program = json.loads((out / "program.json").read_text())
     assert program["image"]["high"] == 2 ** bits["activations"]["x"] - 1
-    heads = [stage["head"] for stage in program["stages"] if stage["head"] and stage["head"]["kind"] == "products"]
+    steps = [step for stage in program["stages"] for step in stage["steps"]]
+    heads = [step for step in steps if step["operation"] == "products"]
     read = {head["converter"]["largest"] for head in heads}
     assert read == {2 ** (count - 1) - 1 for count in bits["converters"].values()}
     arrays = np.load(out / "program.npz")
