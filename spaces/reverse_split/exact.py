@@ -24,6 +24,7 @@ from kilotune.codegen.scamp.registers import legalised, needed_registers
 from kilotune.codegen.scamp.relaxation import relax
 from kilotune.codegen.scamp.sums import Sum
 from kilotune.spaces.reverse_split.bounds import lower_bound
+from kilotune.spaces.reverse_split.changing_constants import changing_plans
 from kilotune.spaces.reverse_split.construction import starting_plans
 from kilotune.spaces.reverse_split.deepening import MOST_PROVABLE_TARGETS, Proof, proof_of
 from kilotune.spaces.reverse_split.horner import horner_plans
@@ -345,12 +346,15 @@ class _ProgramSearch:
                 self._offer(found)
 
     def _horner(self) -> Iterator[Plan | None]:
-        """For a single kernel, and for several whose results do not wait: their constants are the same."""
-        if len(self.wanted) > 1 and self.kept:
-            return iter(())
-        seconds = SHARE_OF_CONSTRUCTION * self.seconds_left()
+        """Walks over cells with constants that change; where there are none, for a single kernel, and for several whose results do not
+        wait, with constants that stay."""
+        seconds, some = SHARE_OF_CONSTRUCTION * self.seconds_left(), False
         asked = (self.wanted, self.depth, self.target, self.registers, self.seed)
-        return horner_plans(*asked, seconds=seconds, costs=self.costs)
+        for found in changing_plans(*asked, kept=self.kept, seconds=seconds, costs=self.costs):
+            some = True
+            yield found
+        if not some and (len(self.wanted) == 1 or not self.kept):
+            yield from horner_plans(*asked, seconds=seconds, costs=self.costs)
 
     def _constructed_slowly(self, further: Iterator[Plan | None]) -> Iterator[Plan | None]:
         """Starts for long kernels that take seconds; None on the way."""
@@ -362,7 +366,7 @@ class _ProgramSearch:
                 least = min(least, len(found.steps))
             if barren == MOST_BARREN or (least < math.inf and self.seconds_left() < until):
                 break
-        if len(self.wanted) > 1:
+        if len(self.wanted) > 1 and (least == math.inf or not self.kept):
             alone = KernelSearch(
                 self.target, self.depth, self.costs, self.registers, self.seed, self.seconds_left, self.kept
             )
