@@ -8,22 +8,20 @@
 enum { LANES = 8, FIRST = 4, UNIT = 256, NONE = 255, NOWHERE = 1 << 30, LONGEST_MOVED = 4, SLOTS = 8, MOST_STEPS = 96, BLOCK = 32, MISSING = 16, KEPT = 1 << 14 };
 /* Lanes of a price: 2 * taken + out, and FIRST + out where a walk begins. MISSING: instructions of a weight that is no sum, besides its
  * signed digits. */
-enum { ADD, SUB, ADD3, NEG, HALVE, ADDNEG, HALVE_TOTAL };
+enum { ADD, SUB, ADD3, NEG, HALVE, ADDNEG };
 
 typedef struct {
-    int32_t kind, into, a, b, c, at; /* a register becomes a sum of others before the walks come to their `at`th visit */
+    int32_t kind, into, a, b, c, at; /* a register becomes a sum of others before the walks come to their `at`th cell */
 } ConstantStep;
 
 typedef struct {
-    int32_t cell, weight; /* what of a cell's weight is added when the walk is there */
-} Visit;
-
-typedef struct {
-    int32_t kernels, registers, kept, macros, image, bound, turns, most; /* bound: of what is held, in magnitude; most: visits */
-    int32_t far, splits, halvings; /* far: what a move by two cells takes more, of UNIT; the others: in a hundred */
+    int32_t kernels, registers, kept, macros, image, bound, turns, stays; /* bound: of what is held, in magnitude;
+                                                                               stays: how many of the image, its half, ..., one of them does in the end */
+    int32_t far;          /* what a move by two cells takes more, of UNIT */
     double warm, cold;    /* the first and the last temperature, in instructions; in between they fall by the same factor each turn */
     uint64_t random;      /* the state of the generator, before and after */
-    const int32_t *cell;  /* [cells][2]: across, up */
+    const int32_t *begin; /* [kernels + 1]: where their cells begin */
+    const int32_t *cell;  /* [cells][3]: across, up, weight */
     const int32_t *rows;  /* [SLOTS + 1]: where the sums of so many registers begin; multiples of BLOCK */
     const int16_t *counts; /* [SLOTS][rows]: how often a sum has a register */
     const uint8_t *prices; /* [rows][LANES] */
@@ -31,9 +29,8 @@ typedef struct {
 
 typedef struct {
     ConstantStep *steps;
-    int32_t *order, *visited; /* kernels as they come; how many visits each has */
-    Visit *path;              /* kernel after kernel as they come */
-    int32_t *count, *cost;    /* of the steps; UNIT an instruction */
+    int32_t *order, *path; /* kernels as they come; numbers of cells, kernel after kernel as they come */
+    int32_t *count, *cost; /* of the steps; UNIT an instruction */
 } ChangingChoice;
 
 typedef struct {
@@ -54,10 +51,6 @@ typedef struct {
     Held valued;
     int32_t missed; /* how many weights are no sums */
 } Walker;
-
-static int32_t visits(const Walker *w);
-static int32_t beginning(const ChangingChoice *c, int32_t place);
-static int32_t place_of(const ChangingChoice *c, int32_t at);
 
 static uint64_t draw(Walker *w)
 {
@@ -134,15 +127,13 @@ static int32_t digits(int32_t weight)
     return __builtin_popcount(n ^ (3 * n));
 }
 
+static int32_t cells_of(const ChangingProblem *p, int32_t kernel) { return p->begin[kernel + 1] - p->begin[kernel]; }
+static int32_t all_cells(const Walker *w) { return w->p->begin[w->p->kernels]; }
+
 /* Whether a step can be done; what it makes is there then. */
 static int take_step(const ChangingProblem *p, const ConstantStep *step, int32_t *held, int32_t limit)
 {
-    if (step->into >= limit) return 0;
-    if (step->kind == HALVE_TOTAL) { /* it goes on in another register of the macros */
-        if (p->macros) held[step->into] = 0;
-        return 1;
-    }
-    if (step->a >= limit || !held[step->a]) return 0;
+    if (step->into >= limit || step->a >= limit || !held[step->a]) return 0;
     int32_t a = held[step->a], b = 0, made = 0;
     if (step->kind == ADD || step->kind == SUB || step->kind == ADD3 || step->kind == ADDNEG) {
         if (step->b >= limit || !(b = held[step->b])) return 0;
@@ -177,28 +168,32 @@ static int take_step(const ChangingProblem *p, const ConstantStep *step, int32_t
     return 1;
 }
 
+/* What it takes to have the image again in the end: to double a half of it, a quarter, ..., that is held. */
+static int32_t image_left(Walker *w, const int32_t *held)
+{
+    const ChangingProblem *p = w->p;
+    for (int32_t halved = 0; halved < p->stays && p->image >> halved; halved++)
+        for (int32_t k = 0; k < SLOTS; k++)
+            if (held[k] == p->image >> halved) return (p->macros ? 2 : 1) * halved * UNIT;
+    w->missed++;
+    return MISSING * UNIT;
+}
+
 /* The cost of what is tried, where it is possible and within the limit; else something that is not. */
 static int32_t whole_cost(Walker *w, double limit)
 {
     const ChangingProblem *p = w->p;
     const ChangingChoice *c = &w->tried;
-    int32_t held[SLOTS] = {p->image}, step = 0, at = 0, steps = *c->count, whole = steps * UNIT, left = 0;
-    for (int32_t k = 0; k < p->kernels; k++) left += c->visited[k];
+    int32_t held[SLOTS] = {p->image}, step = 0, at = 0, steps = *c->count, whole = steps * UNIT;
     w->missed = 0;
     for (int32_t place = 0; place < p->kernels; place++) {
-        int32_t count = c->visited[c->order[place]], room = p->registers - (p->kept ? place : 0), fresh = 1;
+        int32_t count = cells_of(p, c->order[place]), room = p->registers - (p->kept ? place : 0), fresh = 1;
         int32_t cost[2] = {0, NOWHERE};
         Held now = {{0}};
         uint64_t hash = 0;
-        int32_t halved = 0;
-        for (int32_t k = step; k < steps && c->steps[k].at < at + count; k++) halved += c->steps[k].kind == HALVE_TOTAL;
-        for (int32_t i = 0; i < count; i++, at++, left--) {
-            for (; step < steps && c->steps[step].at == at; step++, fresh = 1) {
+        for (int32_t i = 0; i < count; i++, at++) {
+            for (; step < steps && c->steps[step].at == at; step++, fresh = 1)
                 if (!take_step(p, &c->steps[step], held, i ? room - 1 : room)) return NOWHERE;
-                if (c->steps[step].kind != HALVE_TOTAL) continue;
-                if (!i) return NOWHERE;
-                halved--;
-            }
             if (!i)
                 for (int32_t k = room - 1; k < SLOTS; k++) held[k] = 0;
             if (fresh) {
@@ -206,11 +201,10 @@ static int32_t whole_cost(Walker *w, double limit)
                 now.held[SLOTS - 1] = (int16_t)(room - 1);
                 hash = hash_held(&now), fresh = 0;
             }
-            const Visit *visit = c->path + at;
-            const int32_t *cell = p->cell + 2 * visit->cell, *next = i + 1 < count ? p->cell + 2 * visit[1].cell : 0;
-            const uint8_t *price = price_weight(w, &now, hash, visit->weight * (1 << halved));
+            const int32_t *cell = p->cell + 3 * c->path[at], *next = i + 1 < count ? p->cell + 3 * c->path[at + 1] : 0;
+            const uint8_t *price = price_weight(w, &now, hash, cell[2]);
             int32_t missing = 0;
-            if (price[0] == NONE) missing = (MISSING + digits(visit->weight)) * UNIT, w->missed++;
+            if (price[0] == NONE) missing = (MISSING + digits(cell[2])) * UNIT, w->missed++;
             price += i ? 0 : FIRST;
             int32_t way = abs(cell[0] - (next ? next[0] : 0)) + abs(cell[1] - (next ? next[1] : 0));
             int32_t hops = p->macros ? (way + 1) / 2 : way, absorbs = p->macros ? hops : 0, after[2] = {NOWHERE, NOWHERE};
@@ -227,13 +221,13 @@ static int32_t whole_cost(Walker *w, double limit)
         }
         whole += cost[0];
     }
+    if (p->stays) whole += image_left(w, held);
     return step == steps ? whole : NOWHERE;
 }
 
 static ConstantStep any_step(Walker *w, int32_t at)
 {
     static const int32_t MACROS[10] = {ADD, ADD, ADD, SUB, SUB, SUB, ADD3, NEG, HALVE, HALVE}, OTHERS[10] = {ADD, ADD, ADD, SUB, SUB, SUB, ADDNEG, NEG, HALVE, HALVE};
-    if (below(w, 100) < w->p->halvings) return (ConstantStep){HALVE_TOTAL, below(w, w->p->registers - 1), 0, 0, 0, at};
     int32_t kind = (w->p->macros ? MACROS : OTHERS)[below(w, 10)], room = w->p->registers - (below(w, 4) > 0);
     return (ConstantStep){kind, below(w, room), below(w, room), below(w, room), below(w, room), at};
 }
@@ -261,7 +255,7 @@ static ConstantStep removed(Walker *w, int32_t place)
 
 static int32_t near(Walker *w, int32_t at)
 {
-    int32_t cells = visits(w);
+    int32_t cells = all_cells(w);
     if (!below(w, 3)) return below(w, 2) ? below(w, cells) : 0;
     int32_t to = at + below(w, 9) - 4;
     return to < 0 ? 0 : to >= cells ? cells - 1 : to;
@@ -269,7 +263,7 @@ static int32_t near(Walker *w, int32_t at)
 
 static void vary_steps(Walker *w)
 {
-    int32_t count = *w->tried.count, cells = visits(w), chance = below(w, 100), place = count ? below(w, count) : 0;
+    int32_t count = *w->tried.count, cells = all_cells(w), chance = below(w, 100), place = count ? below(w, count) : 0;
     ConstantStep *step = w->tried.steps + place;
     if (!count || (chance < 18 && count < MOST_STEPS - 2)) {
         insert(w, any_step(w, below(w, 3) ? below(w, cells) : 0));
@@ -301,27 +295,22 @@ static void vary_steps(Walker *w)
     }
 }
 
-/* Where the visits of a place begin. */
-static int32_t beginning(const ChangingChoice *c, int32_t place)
+/* Where the cells of a place begin. */
+static int32_t beginning(const ChangingProblem *p, const int32_t *order, int32_t place)
 {
     int32_t from = 0;
-    for (int32_t k = 0; k < place; k++) from += c->visited[c->order[k]];
+    for (int32_t k = 0; k < place; k++) from += cells_of(p, order[k]);
     return from;
 }
 
-static int32_t place_of(const ChangingChoice *c, int32_t at)
+/* A part of a walk backwards, or some cells elsewhere on it. */
+static void vary_walk(Walker *w)
 {
-    int32_t place = 0;
-    while (at >= c->visited[c->order[place]]) at -= c->visited[c->order[place++]];
-    return place;
-}
-
-/* A part of a walk backwards, or some visits elsewhere on it. */
-static void vary_walk(Walker *w, int32_t place)
-{
-    int32_t from = beginning(&w->now, place), count = w->now.visited[w->now.order[place]];
-    const Visit *path = w->now.path + from;
-    Visit *tried = w->tried.path + from;
+    int32_t cell = below(w, all_cells(w)), place = 0;
+    while (cell >= cells_of(w->p, w->now.order[place])) cell -= cells_of(w->p, w->now.order[place++]);
+    int32_t from = beginning(w->p, w->now.order, place), count = cells_of(w->p, w->now.order[place]);
+    const int32_t *path = w->now.path + from;
+    int32_t *tried = w->tried.path + from;
     int32_t a = below(w, count), b = below(w, count), n = 1 + below(w, LONGEST_MOVED);
     if (below(w, 2)) {
         int32_t low = a < b ? a : b, high = a < b ? b : a;
@@ -337,77 +326,6 @@ static void vary_walk(Walker *w, int32_t place)
     }
 }
 
-static int32_t visits(const Walker *w) { return beginning(&w->tried, w->p->kernels); }
-
-/* One of what is held at a visit, in units of the result, or a power of two. */
-static int32_t any_part(Walker *w, int32_t at)
-{
-    const ChangingChoice *c = &w->tried;
-    int32_t sign = below(w, 2) ? 1 : -1, held[SLOTS] = {w->p->image}, place = place_of(c, at), end = beginning(c, place + 1), halved = 0;
-    for (int32_t i = 0; i < *c->count && c->steps[i].at <= at; i++)
-        if (!take_step(w->p, c->steps + i, held, SLOTS)) break;
-    for (int32_t i = 0; i < *c->count; i++) halved += c->steps[i].at > at && c->steps[i].at < end && c->steps[i].kind == HALVE_TOTAL;
-    if (below(w, 8))
-        for (int tries = 0; tries < 8; tries++) {
-            int32_t value = held[below(w, w->p->registers)];
-            if (value && value % (1 << halved) == 0) return sign * (value / (1 << halved));
-        }
-    return sign * (1 << below(w, 8));
-}
-
-/* Another visit to a cell, which takes over a part of a weight. */
-static void split(Walker *w)
-{
-    int32_t all = visits(w), at = below(w, all), place = place_of(&w->tried, at), from = beginning(&w->tried, place);
-    int32_t *visited = w->tried.visited + w->tried.order[place], to = from + below(w, *visited + 1);
-    int32_t part = any_part(w, to < from + *visited ? to : to - 1);
-    Visit fresh = {w->tried.path[at].cell, part};
-    if (all + 1 > w->p->most || part == w->tried.path[at].weight) return;
-    w->tried.path[at].weight -= part;
-    memmove(w->tried.path + to + 1, w->tried.path + to, sizeof fresh * (size_t)(all - to));
-    w->tried.path[to] = fresh;
-    ++*visited;
-    for (int32_t i = 0; i < *w->tried.count; i++) w->tried.steps[i].at += w->tried.steps[i].at > to;
-}
-
-/* Another visit to a visit's cell, -1 where there is none. */
-static int32_t mate(Walker *w, int32_t at)
-{
-    int32_t place = place_of(&w->tried, at), from = beginning(&w->tried, place), count = w->tried.visited[w->tried.order[place]], found = -1, seen = 0;
-    for (int32_t i = from; i < from + count; i++)
-        if (i != at && w->tried.path[i].cell == w->tried.path[at].cell && !below(w, ++seen)) found = i;
-    return found;
-}
-
-static void drop_visit(Walker *w, int32_t at)
-{
-    int32_t all = visits(w), place = place_of(&w->tried, at);
-    memmove(w->tried.path + at, w->tried.path + at + 1, sizeof(Visit) * (size_t)(all - at - 1));
-    w->tried.visited[w->tried.order[place]]--;
-    for (int32_t i = 0; i < *w->tried.count; i++) w->tried.steps[i].at -= w->tried.steps[i].at > at;
-}
-
-/* Visits to a cell become one, or share its weight in another way. */
-static void vary_parts(Walker *w)
-{
-    int32_t all = visits(w), at = -1, other = -1;
-    for (int tries = 0; tries < 16 && other < 0; tries++) at = below(w, all), other = mate(w, at);
-    if (other < 0 || !below(w, 3)) {
-        split(w);
-        return;
-    }
-    Visit *path = w->tried.path;
-    if (below(w, 2)) {
-        if (path[other].weight == -path[at].weight) return;
-        path[other].weight += path[at].weight;
-        drop_visit(w, at);
-    } else {
-        int32_t part = any_part(w, at);
-        if (path[at].weight == -part || path[other].weight == part) return;
-        path[at].weight += part, path[other].weight -= part;
-    }
-}
-
 /* Two kernels change places. */
 static void vary_order(Walker *w)
 {
@@ -415,9 +333,9 @@ static void vary_order(Walker *w)
     int32_t a = below(w, p->kernels), b = below(w, p->kernels), to = 0;
     w->tried.order[a] = w->now.order[b], w->tried.order[b] = w->now.order[a];
     for (int32_t place = 0; place < p->kernels; place++) {
-        int32_t kernel = w->tried.order[place], count = w->now.visited[kernel], before = 0;
+        int32_t kernel = w->tried.order[place], count = cells_of(p, kernel), before = 0;
         while (w->now.order[before] != kernel) before++;
-        memcpy(w->tried.path + to, w->now.path + beginning(&w->now, before), sizeof(Visit) * (size_t)count);
+        memcpy(w->tried.path + to, w->now.path + beginning(p, w->now.order, before), sizeof(int32_t) * (size_t)count);
         to += count;
     }
 }
@@ -426,8 +344,7 @@ static void copy_choice(const ChangingProblem *p, const ChangingChoice *from, co
 {
     memcpy(to->steps, from->steps, sizeof *to->steps * (size_t)*from->count);
     memcpy(to->order, from->order, sizeof(int32_t) * (size_t)p->kernels);
-    memcpy(to->visited, from->visited, sizeof(int32_t) * (size_t)p->kernels);
-    memcpy(to->path, from->path, sizeof *to->path * (size_t)beginning(from, p->kernels));
+    memcpy(to->path, from->path, sizeof *to->path * (size_t)p->begin[p->kernels]);
     *to->count = *from->count, *to->cost = *from->cost;
 }
 
@@ -439,11 +356,10 @@ static int open_walker(Walker *w)
     w->priced = calloc(KEPT, sizeof *w->priced);
     w->value = calloc((size_t)most + BLOCK, sizeof *w->value);
     w->tried.steps = calloc(MOST_STEPS, sizeof *w->tried.steps);
-    w->tried.order = calloc(2 * (size_t)p->kernels + 2, sizeof(int32_t));
-    w->tried.path = calloc((size_t)p->most, sizeof *w->tried.path);
-    if (!w->priced || !w->value || !w->tried.steps || !w->tried.order || !w->tried.path) return 0;
-    w->tried.visited = w->tried.order + p->kernels;
-    w->tried.count = w->tried.visited + p->kernels;
+    w->tried.order = calloc((size_t)(p->kernels + p->begin[p->kernels] + 2), sizeof(int32_t));
+    if (!w->priced || !w->value || !w->tried.steps || !w->tried.order) return 0;
+    w->tried.path = w->tried.order + p->kernels;
+    w->tried.count = w->tried.path + p->begin[p->kernels];
     w->tried.cost = w->tried.count + 1;
     return 1;
 }
@@ -452,11 +368,9 @@ static void vary(Walker *w)
 {
     int32_t chance = below(w, 100);
     if (chance < 40)
-        vary_walk(w, place_of(&w->now, below(w, visits(w))));
+        vary_walk(w);
     else if (chance < 42 && w->p->kernels > 1)
         vary_order(w);
-    else if (chance < 42 + w->p->splits)
-        vary_parts(w);
     else
         vary_steps(w);
 }
@@ -480,6 +394,6 @@ int kilotune_anneal_changing(ChangingProblem *p, const ChangingChoice *now, cons
         copy_choice(p, &w.tried, &w.now);
         if (!w.missed && cost < *best->cost) copy_choice(p, &w.now, best);
     }
-    free(w.priced), free(w.value), free(w.tried.steps), free(w.tried.order), free(w.tried.path);
+    free(w.priced), free(w.value), free(w.tried.steps), free(w.tried.order);
     return there;
 }

@@ -3,9 +3,7 @@ which an instruction makes another one of wherever the walks have come to.
 
 With constants that stay (`horner.py`, `nested_constants.py`) a walk begins when the last of them is made, and a register serves one
 constant. Here making one constant from another takes the same instruction, but the cells that were wanted before it are passed before it: in
-five registers there are twenty constants, each for as long as it is wanted. The walks, the instructions between their visits to cells, and
-where these come are annealed together, compiled (`changing_constants.c`), under the length of the whole program. Where registers are few, a
-cell may be visited again, for a part of its weight each time, and the total halved on the way, which halves what was added before.
+five registers there are twenty constants, each for as long as it is wanted. The walks, these instructions, and where they come are annealed together, compiled (`changing_constants.c`), under the length of the whole program.
 `changing_writer.py` writes the program.
 """
 
@@ -15,7 +13,7 @@ import ctypes
 import itertools
 import math
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -24,10 +22,11 @@ import numpy as np
 import numpy.typing as npt
 
 from kilotune.codegen.scamp.plan import Plan
-from kilotune.codegen.scamp.sums import Cell, Sum
+from kilotune.codegen.scamp.sums import Sum
 from kilotune.evaluators.c_structures import structures
 from kilotune.evaluators.compiled_library import load_library
-from kilotune.spaces.reverse_split.changing_writer import ChangingProgram, ConstantStep, Visit, changing_plan
+from kilotune.spaces.reverse_split.cell_walks import CellWalk, reordered_walk
+from kilotune.spaces.reverse_split.changing_writer import ChangingProgram, ConstantStep, changing_plan
 from kilotune.spaces.reverse_split.horner import FEWEST_DIGITS, LARGEST_WEIGHT, HornerKernels, far_price, horner_kernels
 from kilotune.spaces.reverse_split.programs import INSTRUCTIONS, Costs
 from kilotune.spaces.reverse_split.scheduling import fitted
@@ -39,23 +38,25 @@ LARGEST_HELD = 6_000
 """Units: five of them are still numbers of 16 bits."""
 
 MOST_TERMS, FEW, MOST_OF_FEW = 4, 3, 6
-"""How many terms a visit has at most, and how many where so few registers hold constants or fewer."""
+"""How many terms a cell has at most, and how many where so few registers hold constants or fewer."""
 
-LEAST_REGISTERS, ROOM_OF_THE_LAST = 4, 2
+LEAST_REGISTERS, FEWEST_CONSTANTS = 4, 3
 """Of a program, and how many constants the last of several kernels has at least."""
 
-WARM, COLD = 1.5, 0.1
-"""Temperatures, in instructions; chosen on 7x7 kernels of seeds 101 to 103 and sets of four 3x3 ones of seeds 11, 12, 101 and 102."""
+HALVINGS = 4
+"""How many of the image, its half, its quarter, ... may stay for kernels that follow."""
 
-SPLITS, HALVINGS = 12, 8
-"""Of a hundred changes that divide a weight among visits, and of a hundred new instructions that halve the total, where a kernel has two
-constants."""
+WARM, COLD = 0.7, 0.1
+"""Temperatures, in instructions; chosen on 7x7 kernels of seeds 101 to 103."""
 
-TURNS_A_SECOND, LEAST_TURNS, TURNS, MOST_TURNS = 150_000, 20_000, 100_000, 2_000_000
-"""Turns of a search by the seconds that there are, a third of what can be done in them; without a clock `TURNS`."""
+TURNS, SHARE_OF_A_SEARCH, SECONDS_A_CELL = 100_000, 0.95, 0.07
+"""Turns of a search without a clock; else the seconds for each cell, at most that share of those that there are for all: one long search of
+a 7x7 kernel ends lower than several short ones."""
 
-TURNS_OF_A_SLICE, MOST_FAILED = 10_000, 4
-SPARE_VISITS = 16
+SEARCHES_OF_A_LENGTH, MOST_DOUBLED = 4, 2
+"""After how many searches the next ones are twice as long, and how often."""
+
+TURNS_OF_A_SLICE, MOST_FAILED = 8_000, 4
 
 _Problem, _Choice = structures(
     Path(__file__).with_name("changing_constants.c"), "ChangingProblem", "ChangingChoice"
@@ -78,17 +79,14 @@ def load_changing() -> ctypes.CDLL | None:
 @dataclass(frozen=True)
 class ChangingProblem:
     """What is searched for: programs of `kernels` in so many registers. `kept`: the result of each takes one of them from then on. `far`:
-    what a move by two cells takes more than one by one, in instructions."""
+    what a move by two cells takes more than one by one, in instructions. `image_stays`: the image or a half of it, a quarter, ..., is there
+    in the end, and what doubling that takes is counted."""
 
     kernels: HornerKernels
     registers: int
     kept: bool
     far: float
-
-    @property
-    def is_tight(self) -> bool:
-        """Whether the last kernel has two constants."""
-        return self.kept and self.registers - len(self.kernels.walks) <= ROOM_OF_THE_LAST
+    image_stays: bool = False
 
 
 def changing_plans(
@@ -99,94 +97,90 @@ def changing_plans(
     seed: int,
     *,
     kept: bool = True,
+    image_stays: bool = False,
     seconds: float = math.inf,
     costs: Costs = INSTRUCTIONS,
+    seconds_left: Callable[[], float] = lambda: math.inf,
 ) -> Iterator[Plan | None]:
-    """Plans of the sums (units of `2**-depth`; none zero) in so many registers, and None on the way to each; without an end, each in about
-    a third of so many seconds. None at all for weights of more than `LARGEST_WEIGHT` or of few digits, which need no constants, where
-    there are too few registers, and without a compiler."""
+    """Plans of the sums (units of `2**-depth`; none zero) in so many registers, and None on the way to each; without an end, each in most
+    of so many seconds by the clock of `seconds_left`. None at all for weights of more than `LARGEST_WEIGHT` or of few digits, which need no
+    constants, where there are too few registers, and without a compiler. With `image_stays` the last result is the image or a half of
+    it, a quarter, ..., for kernels that follow."""
     room = registers - (len(sums) if kept else 1)
-    if registers < LEAST_REGISTERS or room < ROOM_OF_THE_LAST or load_changing() is None:
+    if registers < LEAST_REGISTERS or room < FEWEST_CONSTANTS or load_changing() is None:
         return
     kernels, generator = horner_kernels(sums, depth, target, registers - 1), random.Random(seed)
     few = kernels.digits < FEWEST_DIGITS * len(kernels.weights)
     if few or kernels.largest > LARGEST_WEIGHT or kernels.image > LARGEST_HELD:
         return
-    problem = ChangingProblem(kernels, registers, kept, far_price(costs))
-    turns = TURNS if math.isinf(seconds) else int(min(max(seconds * TURNS_A_SECOND, LEAST_TURNS), MOST_TURNS))
-    failed = 0
-    while failed < MOST_FAILED:
+    problem = ChangingProblem(kernels, registers, kept, far_price(costs), image_stays)
+    most, failed = SECONDS_A_CELL * len(kernels.weights), 0
+    for number in itertools.count():
         plan: Plan | None = None
-        for program in annealed(problem, turns, generator.getrandbits(62)):
+        doubled = min(number // SEARCHES_OF_A_LENGTH, MOST_DOUBLED)
+        shares = _shares(seconds_left, min(SHARE_OF_A_SEARCH * seconds, most * 2**doubled))
+        for program in annealed(problem, shares, generator.getrandbits(62)):
             yield None
             plan = None if program is None else fitted(changing_plan(program), registers, kept)
         failed = failed + 1 if plan is None else 0
         if plan is not None:
             yield plan
+        if failed == MOST_FAILED:
+            return
 
 
-def annealed(problem: ChangingProblem, turns: int, seed: int) -> Iterator[ChangingProgram | None]:
-    """None after each slice of the turns, and in the end the shortest program, None where none was found. Raises `MemoryError`."""
+def _shares(seconds_left: Callable[[], float], allowed: float) -> Iterator[float]:
+    """How far a search is, before each slice and at its end: by what the slices took of the seconds that are allowed, or, without a clock,
+    by their turns."""
+    done, share = 0.0, 0.0
+    while share < 1.0:
+        before = seconds_left()
+        yield share
+        if math.isinf(before):
+            share += TURNS_OF_A_SLICE / TURNS
+        else:
+            done += before - seconds_left()
+            share = done / allowed if allowed > 0 else 1.0
+    yield 1.0
+
+
+def annealed(problem: ChangingProblem, shares: Iterator[float], seed: int) -> Iterator[ChangingProgram | None]:
+    """None after each slice of the turns, between two `shares` of the search, and in the end the shortest program, None where none was
+    found. Raises `MemoryError`."""
     library, call = load_changing(), _Call(problem, seed)
-    for done in range(0, turns, TURNS_OF_A_SLICE) if library is not None else ():
-        until = min(done + TURNS_OF_A_SLICE, turns)
-        call.run(library, until - done, *(WARM * (COLD / WARM) ** (at / turns) for at in (done, until)))
-        yield call.best if until == turns else None
+    share, last = next(shares), 0.0
+    while library is not None and share < 1.0:
+        following = min(1.0, 2 * share - last)  # as far again
+        call.run(library, TURNS_OF_A_SLICE, *(WARM * (COLD / WARM) ** at for at in (share, following)))
+        share, last = next(shares), share
+        yield None
+    yield call.best
 
 
-def first_program(problem: ChangingProblem) -> ChangingProgram:
+def first_steps(image: int, registers: int) -> tuple[ConstantStep, ...]:
     """Where annealing begins: halves of the image down to a unit, every second one kept, before the walks. Not all weights need be sums of
-    them. The last of many kernels has the image alone: it is walked over once for every digit, the total halved in between."""
-    kernels = problem.kernels
-    bits, room = kernels.image.bit_length() - 1, problem.registers - 1
-    steps, source, free = list[ConstantStep](), 0, 2
+    them."""
+    bits, room, source, free = image.bit_length() - 1, registers - 1, 0, 2
+    steps = list[ConstantStep]()
     for number in range(1, bits + 1):
         into = 1 if source != 1 else 0
         if number % 2 == 0 and free < room and number < bits:
             into, free = free, free + 1
         steps.append(ConstantStep("halve", into, (source,), 0))
         source = into
-    path = [tuple(map(Visit, walk.cells, walk.weights)) for walk in kernels.walks]
-    if problem.is_tight:
-        begin = sum(map(len, path[:-1]))
-        path[-1], halvings = _by_digits(path[-1], bits, begin)
-        steps += halvings
-    return ChangingProgram(kernels, problem.registers, problem.kept, tuple(range(len(path))), tuple(path), tuple(steps), NOT_YET)
-
-
-def _by_digits(visits: Sequence[Visit], bits: int, begin: int) -> tuple[tuple[Visit, ...], list[ConstantStep]]:
-    """Visits digit by digit, the lowest first, there and back, and the halvings of the total in between. `begin`: visits before them."""
-    found, steps, before = list[Visit](), list[ConstantStep](), -1
-    for bit in range(bits + 1):
-        for visit in visits[:: -1 if bit % 2 else 1]:
-            digit = _signed_digit(visit.weight, bit)
-            if not digit:
-                continue
-            halvings = 0 if before < 0 else bit - before
-            steps += [ConstantStep("halve total", 1, (), begin + len(found))] * halvings
-            found.append(Visit(visit.cell, digit << bit))
-            before = bit
-    return tuple(found), steps
-
-
-def _signed_digit(weight: int, bit: int) -> int:
-    """That of the canonical form: neighbours of a digit are zero."""
-    magnitude, sign = abs(weight), 1 if weight > 0 else -1
-    bits = magnitude ^ (3 * magnitude)
-    if not bits >> (bit + 1) & 1:
-        return 0
-    return sign if (3 * magnitude) >> (bit + 1) & 1 else -sign
+    return tuple(steps)
 
 
 class _Call:
     """The arrays that a call reads and writes."""
 
     def __init__(self, problem: ChangingProblem, seed: int) -> None:
-        first, kernels = first_program(problem), problem.kernels
-        self._first, self._cells = first, list(dict.fromkeys(visit.cell for path in first.path for visit in path))
+        self._of, kernels = problem, problem.kernels
         rows, counts, prices = _priced_sums(problem.registers, kernels.target)
-        self._kept = {"cell": np.array(self._cells, dtype=np.int32), "rows": rows, "counts": counts, "prices": prices}
-        most = 3 * sum(len(walk.cells) for walk in kernels.walks) + sum(map(len, first.path)) + SPARE_VISITS
+        cells = [(*at, weight) for walk in kernels.walks for at, weight in zip(walk.cells, walk.weights, strict=True)]
+        self._begin = [0, *itertools.accumulate(len(walk.cells) for walk in kernels.walks)]
+        whole = {"begin": np.array(self._begin, dtype=np.int32), "cell": np.array(cells, dtype=np.int32), "rows": rows}
+        self._kept = {**whole, "counts": counts, "prices": prices}
         self._problem = _Problem(
             kernels=len(kernels.walks),
             registers=problem.registers,
@@ -194,27 +188,22 @@ class _Call:
             macros=int(kernels.target != "auke"),
             image=kernels.image,
             bound=min(4 * max(kernels.largest, kernels.image), LARGEST_HELD),
-            most=most,
+            stays=HALVINGS * problem.image_stays,
             far=round(problem.far * UNIT),
-            splits=SPLITS if problem.is_tight else 0,
-            halvings=HALVINGS if problem.is_tight else 0,
             random=seed % (1 << 63),
         )
         for name, array in self._kept.items():
             setattr(self._problem, name, array.ctypes.data)
-        self._now, self._best = self._arrays(most), self._arrays(most)
+        self._now, self._best = self._arrays(), self._arrays()
 
-    def _arrays(self, most: int) -> dict[str, Integers]:
-        first = self._first
-        steps, path = np.zeros((MOST_STEPS, 6), dtype=np.int32), np.zeros((most, 2), dtype=np.int32)
-        for number, step in enumerate(first.steps):
+    def _arrays(self) -> dict[str, Integers]:
+        steps, first = np.zeros((MOST_STEPS, 6), dtype=np.int32), first_steps(self._of.kernels.image, self._of.registers)
+        for number, step in enumerate(first):
             operands = (*step.operands, 0, 0, 0)[:3]
             steps[number] = (OPERATIONS.index(step.operation), step.into, *operands, step.at)
-        visits = [visit for of_kernel in first.path for visit in of_kernel]
-        path[: len(visits)] = [(self._cells.index(visit.cell), visit.weight) for visit in visits]
-        order, visited = first.order, [len(of_kernel) for of_kernel in first.path]
-        others = ("order", order), ("visited", visited), ("count", [len(first.steps)]), ("cost", [NOT_YET])
-        return {"steps": steps, "path": path, **{name: np.array(values, dtype=np.int32) for name, values in others}}
+        numbers = range(len(self._begin) - 1), range(self._begin[-1]), [len(first)], [NOT_YET]
+        others = zip(("order", "path", "count", "cost"), numbers, strict=True)
+        return {"steps": steps, **{name: np.array(values, dtype=np.int32) for name, values in others}}
 
     def run(self, library: ctypes.CDLL, turns: int, warm: float, cold: float) -> None:
         """Go on for so many turns. Raises `MemoryError`."""
@@ -230,21 +219,23 @@ class _Call:
         found = {name: array.tolist() for name, array in self._best.items()}
         if found["cost"][0] == NOT_YET:
             return None
-        ends = list(itertools.accumulate((found["visited"][kernel] for kernel in found["order"]), initial=0))
-        path = [Visit(self._cells[cell], weight) for cell, weight in found["path"]]
-        by_place = [tuple(path[begin:end]) for begin, end in itertools.pairwise(ends)]
+        walks, at = list[CellWalk](), 0
+        for kernel in found["order"]:
+            walk, begin = self._of.kernels.walks[kernel], self._begin[kernel]
+            walks.append(reordered_walk(walk, [number - begin for number in found["path"][at : at + len(walk.cells)]]))
+            at += len(walk.cells)
         steps = tuple(
             ConstantStep(OPERATIONS[kind], into, tuple(operands[: OPERANDS[kind]]), at)
             for kind, into, *operands, at in found["steps"][: found["count"][0]]
         )
-        first = self._first
         return ChangingProgram(
-            first.kernels, first.registers, first.kept, tuple(found["order"]), tuple(by_place), steps, found["cost"][0]
-        )
+            self._of.kernels, self._of.registers, self._of.kept, self._of.image_stays,
+            tuple(found["order"]), tuple(walks), steps, found["cost"][0],
+        )  # fmt: skip
 
 
-OPERATIONS = ("add", "sub", "add three", "neg", "halve", "addneg", "halve total")
-OPERANDS = (2, 2, 3, 1, 1, 2, 0)
+OPERATIONS = ("add", "sub", "add three", "neg", "halve", "addneg")
+OPERANDS = (2, 2, 3, 1, 1, 2)
 
 
 def _priced_sums(registers: int, target: str) -> tuple[Integers, npt.NDArray[np.int16], npt.NDArray[np.uint8]]:

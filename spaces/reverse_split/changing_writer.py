@@ -1,4 +1,4 @@
-"""Writes the program of walks over cells between whose visits the constants change (`changing_constants.py`)."""
+"""Writes the program of walks over cells on which the constants change (`changing_constants.py`)."""
 
 from __future__ import annotations
 
@@ -10,18 +10,15 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from kilotune.codegen.scamp.plan import Plan, PlanStep
-from kilotune.codegen.scamp.sums import Cell
+from kilotune.spaces.reverse_split.cell_walks import CellWalk
 from kilotune.spaces.reverse_split.horner import HornerKernels
 from kilotune.spaces.reverse_split.plan_writer import ways_of
 from kilotune.spaces.reverse_split.term_prices import MISSING, Absorbed, PriceArray, absorptions, term_prices
 
-HALVE_TOTAL = "halve total"
-
-
 @dataclass(frozen=True)
 class ConstantStep:
-    """A register becomes a sum of others, before the walks come to their `at`th visit. `operation`: "add", "sub", "add three", "neg",
-    "halve", "addneg", or "halve total", for which a register of the macros is lost: the total goes on there."""
+    """A register becomes a sum of others, before the walks come to their `at`th cell. `operation`: "add", "sub", "add three", "neg",
+    "halve" or "addneg"."""
 
     operation: str
     into: int
@@ -30,16 +27,8 @@ class ConstantStep:
 
 
 @dataclass(frozen=True)
-class Visit:
-    """A cell, and what of its weight is added there, in units of the result."""
-
-    cell: Cell
-    weight: int
-
-
-@dataclass(frozen=True)
 class ChangingProgram:
-    """Walks over the cells of kernels, in the `order` of their numbers, each with its visits as they come, and the steps between them.
+    """Walks over the cells of kernels, which come in the `order` of their numbers, and the steps on the way.
 
     `cost`: `changing_constants.UNIT` an instruction, of all but copies.
     """
@@ -47,15 +36,16 @@ class ChangingProgram:
     kernels: HornerKernels
     registers: int
     kept: bool
+    image_stays: bool
     order: tuple[int, ...]
-    path: tuple[tuple[Visit, ...], ...]
+    walks: tuple[CellWalk, ...]
     steps: tuple[ConstantStep, ...]
     cost: int
 
 
 @dataclass(frozen=True)
 class _Terms:
-    """What a visit adds, by register: the value's number and how often."""
+    """What a cell adds, by register: the value's number and how often."""
 
     plus: Counter[int]
     minus: Counter[int]
@@ -76,14 +66,14 @@ class _Writing:
 
     def change(self, step: ConstantStep) -> None:
         """A register of constants becomes another one."""
-        name = {"halve": _halving(self.target), "add three": "add"}.get(step.operation, step.operation)
+        name = {"halve": "div2" if self.target == "auke" else "divq", "add three": "add"}.get(step.operation, step.operation)
         number = self.write(name, *(self.numbers[operand] for operand in step.operands))
-        self.held = changed(self.held, step, self.target)
+        self.held = changed(self.held, step)
         self.numbers[step.into] = number
 
 
-def changed(held: Sequence[int], step: ConstantStep, target: str) -> list[int]:
-    """What registers hold after a step, 0 where it is nothing that can be added."""
+def changed(held: Sequence[int], step: ConstantStep) -> list[int]:
+    """What registers hold after a step."""
     values, after = [held[operand] for operand in step.operands], list(held)
     match step.operation:
         case "halve":
@@ -92,51 +82,48 @@ def changed(held: Sequence[int], step: ConstantStep, target: str) -> list[int]:
             after[step.into] = -sum(values)
         case "sub":
             after[step.into] = values[0] - values[1]
-        case "halve total":
-            after[step.into] = held[step.into] if target == "auke" else 0
         case _:
             after[step.into] = sum(values)
     return after
 
 
-def _halving(target: str) -> str:
-    return "div2" if target == "auke" else "divq"
-
-
 def changing_plan(program: ChangingProgram) -> Plan:
-    """The program. All weights must be sums of what the registers hold when they are visited."""
+    """The program. All weights must be sums of what the registers hold when the walks come there. Where the image
+    stays, the last result is the largest half of it that is held."""
     kernels = program.kernels
     image = [kernels.image, *[0] * (program.registers - 1)]
     writing = _Writing(kernels.target, image, [0] * program.registers)
-    results, begin = dict[int, int](), 0
-    for place, (kernel, visits) in enumerate(zip(program.order, program.path, strict=True)):
+    results, begin, room = dict[int, int](), 0, 0
+    for place, (kernel, walk) in enumerate(zip(program.order, program.walks, strict=True)):
         room = program.registers - 1 - (place if program.kept else 0)
-        steps = [step for step in program.steps if begin <= step.at < begin + len(visits)]
-        between = [[step for step in steps if step.at == begin + number] for number in range(len(visits))]
-        results[kernel] = _Walk(writing, visits, between, room).total()
-        begin += len(visits)
-    numbers = tuple(results[kernel] for kernel in range(len(results)))
-    return Plan(kernels.target, kernels.depth, tuple(writing.steps), numbers)
+        steps = [step for step in program.steps if begin <= step.at < begin + len(walk.cells)]
+        between = [[step for step in steps if step.at == begin + number] for number in range(len(walk.cells))]
+        results[kernel] = _Walk(writing, walk, between, room).total()
+        begin += len(walk.cells)
+    numbers = [results[kernel] for kernel in range(len(results))]
+    if program.image_stays:
+        del writing.held[room:]  # of results
+        halves = [kernels.image >> halved for halved in range(kernels.image.bit_length())]
+        numbers.append(next(writing.numbers[writing.held.index(half)] for half in halves if half in writing.held))
+    return Plan(kernels.target, kernels.depth, tuple(writing.steps), tuple(numbers))
 
 
 class _Walk:
-    """One walk. `between`: the steps before each visit. `room`: how many registers hold constants on it."""
+    """One walk. `between`: the steps before each cell. `room`: how many registers hold constants on it."""
 
     def __init__(
-        self, writing: _Writing, visits: Sequence[Visit], between: Sequence[Sequence[ConstantStep]], room: int
+        self, writing: _Writing, walk: CellWalk, between: Sequence[Sequence[ConstantStep]], room: int
     ) -> None:
-        self._writing, self._visits, self._between, self._room = writing, visits, between, room
+        self._writing, self._walk, self._between, self._room = writing, walk, between, room
         self._reach = 1 if writing.target == "auke" else 2
-        cells = [visit.cell for visit in visits]
-        self._ways = [ways_of((a[0] - b[0], a[1] - b[1])) for a, b in itertools.pairwise([*cells, (0, 0)])]
+        steps = itertools.pairwise([*walk.cells, (0, 0)])
+        self._ways = [ways_of((a[0] - b[0], a[1] - b[1])) for a, b in steps]
         self._prices = term_prices(room, writing.target)
         self._absorbed, self._rows = self._chosen()
-        self._numbers = list(writing.numbers)
-        self._total = 0
 
     def total(self) -> int:
         """The number of what the walk comes to, where it belongs."""
-        writing, last = self._writing, len(self._visits) - 1
+        writing, last = self._writing, len(self._walk.cells) - 1
         for step in self._between[0]:
             writing.change(step)
         terms, total = self._terms(0), 0
@@ -153,11 +140,7 @@ class _Walk:
             for hop in early:
                 total = self._moved(total, hop, "add", out)
             for step in self._between[place + 1] if place < last else ():
-                if step.operation == HALVE_TOTAL:
-                    total = writing.write(_halving(writing.target), total)
-                    writing.held = changed(writing.held, step, writing.target)
-                else:
-                    writing.change(step)
+                writing.change(step)
             terms = self._terms(place + 1) if place < last else terms
             for number, hop in enumerate(hops[len(early) :], start=len(early)):
                 less = _taken(terms.minus) if taken and number == len(hops) - 1 else None
@@ -187,16 +170,16 @@ class _Walk:
         return total
 
     def _terms(self, place: int) -> _Terms:
-        """What is added at a visit, as the registers are now."""
+        """What is added at a cell, as the registers are now."""
         counts = self._prices.counts[self._rows[place]].tolist()
         numbers = self._writing.numbers
         plus = Counter({numbers[at]: count for at, count in enumerate(counts) if count > 0})
         return _Terms(plus, Counter({numbers[at]: -count for at, count in enumerate(counts) if count < 0}))
 
     def _chosen(self) -> tuple[list[Absorbed], list[int]]:
-        """Which moves absorb a term of which visit, and by its number the sum that each visit is (`walked` of term_prices.py)."""
+        """Which moves absorb a term of which cell, and by its number the sum that each weight is (`walked` of term_prices.py)."""
         costs: dict[int, tuple[int, tuple[Absorbed, ...], tuple[int, ...]]] = {0: (0, (), ())}
-        last = len(self._visits) - 1
+        last = len(self._walk.cells) - 1
         for place, prices in enumerate(self._priced()):
             following: dict[int, tuple[int, tuple[Absorbed, ...], tuple[int, ...]]] = {}
             hops = -(-len(self._ways[place]) // self._reach)
@@ -211,16 +194,14 @@ class _Walk:
         return list(absorbed), list(rows)
 
     def _priced(self) -> Iterator[PriceArray]:
-        """By visit, shape (2, 2, sums): what each sum takes where the moves before and behind absorb a term of it, `MISSING` for others."""
+        """By cell, shape (2, 2, sums): what each sum takes where the moves before and behind absorb a term of it, `MISSING` for others."""
         held, writing = self._writing.held, self._writing
-        halvings = sum(step.operation == HALVE_TOTAL for steps in self._between for step in steps)
-        for place, visit in enumerate(self._visits):
+        for place, weight in enumerate(self._walk.weights):
             for step in self._between[place]:
-                held = changed(held, step, writing.target)
-                halvings -= step.operation == HALVE_TOTAL
+                held = changed(held, step)
             constants = np.array(held[: self._room])
             counts = self._prices.counts
-            possible = (counts @ constants == visit.weight << halvings) & (counts[:, constants == 0] == 0).all(axis=1)
+            possible = (counts @ constants == weight) & (counts[:, constants == 0] == 0).all(axis=1)
             prices = self._prices.inner
             if not place:
                 twice = (counts.max(axis=1) > 1) & (writing.target != "auke")  # takes a copy

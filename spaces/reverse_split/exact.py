@@ -71,7 +71,7 @@ WORK_ON_TIES = 20_000_000
 WORTH_ANOTHER_WALK = 1.03
 """What is constructed later is walked from if it is no longer than the best program by this factor."""
 
-SHARE_OF_CONSTRUCTION, MOST_BARREN = 0.6, 4
+SHARE_OF_CONSTRUCTION, MOST_BARREN = 0.75, 4
 """How much of the time is for these before the first walk, and how many in a row may be no shorter before walks begin."""
 
 CONSTRUCTED_EVERY, SLICES_CONSTRUCTED = 2, 20
@@ -350,8 +350,11 @@ class _ProgramSearch:
         wait, with constants that stay."""
         seconds, some = SHARE_OF_CONSTRUCTION * self.seconds_left(), False
         asked = (self.wanted, self.depth, self.target, self.registers, self.seed)
-        for found in changing_plans(*asked, kept=self.kept, seconds=seconds, costs=self.costs):
-            some = True
+        changing = changing_plans(
+            *asked, kept=self.kept, seconds=seconds, costs=self.costs, seconds_left=self.seconds_left
+        )
+        for found in changing:
+            some = some or found is not None
             yield found
         if not some and (len(self.wanted) == 1 or not self.kept):
             yield from horner_plans(*asked, seconds=seconds, costs=self.costs)
