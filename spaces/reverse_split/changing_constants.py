@@ -2,9 +2,9 @@
 which an instruction makes another one of wherever the walks have come to.
 
 With constants that stay (`horner.py`, `nested_constants.py`) a walk begins when the last of them is made, and a register serves one
-constant. Here making one constant from another takes the same instruction, but the cells that were wanted before it are passed before it: in
-five registers there are twenty constants, each for as long as it is wanted. The walks, these instructions, and where they come are annealed together, compiled (`changing_constants.c`), under the length of the whole program.
-`changing_writer.py` writes the program.
+constant. Here making one constant from another takes the same instruction, but cells that want the one are passed before it, and cells that
+want the other after it: five registers have twenty constants, each for as long as it is wanted. The walks, these instructions, and where
+they come are annealed together, compiled (`changing_constants.c`), under the length of the whole program. `changing_writer.py` writes it.
 """
 
 from __future__ import annotations
@@ -58,9 +58,7 @@ SEARCHES_OF_A_LENGTH, MOST_DOUBLED = 4, 2
 
 TURNS_OF_A_SLICE, MOST_FAILED = 8_000, 4
 
-_Problem, _Choice = structures(
-    Path(__file__).with_name("changing_constants.c"), "ChangingProblem", "ChangingChoice"
-)
+_Problem, _Choice = structures(Path(__file__).with_name("changing_constants.c"), "ChangingProblem", "ChangingChoice")
 Integers = npt.NDArray[np.int32]
 
 
@@ -180,7 +178,7 @@ class _Call:
         cells = [(*at, weight) for walk in kernels.walks for at, weight in zip(walk.cells, walk.weights, strict=True)]
         self._begin = [0, *itertools.accumulate(len(walk.cells) for walk in kernels.walks)]
         whole = {"begin": np.array(self._begin, dtype=np.int32), "cell": np.array(cells, dtype=np.int32), "rows": rows}
-        self._kept = {**whole, "counts": counts, "prices": prices}
+        self._kept: dict[str, npt.NDArray[np.generic]] = {**whole, "counts": counts, "prices": prices}
         self._problem = _Problem(
             kernels=len(kernels.walks),
             registers=problem.registers,
@@ -197,7 +195,10 @@ class _Call:
         self._now, self._best = self._arrays(), self._arrays()
 
     def _arrays(self) -> dict[str, Integers]:
-        steps, first = np.zeros((MOST_STEPS, 6), dtype=np.int32), first_steps(self._of.kernels.image, self._of.registers)
+        steps, first = (
+            np.zeros((MOST_STEPS, 6), dtype=np.int32),
+            first_steps(self._of.kernels.image, self._of.registers),
+        )
         for number, step in enumerate(first):
             operands = (*step.operands, 0, 0, 0)[:3]
             steps[number] = (OPERATIONS.index(step.operation), step.into, *operands, step.at)

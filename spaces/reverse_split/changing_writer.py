@@ -15,6 +15,7 @@ from kilotune.spaces.reverse_split.horner import HornerKernels
 from kilotune.spaces.reverse_split.plan_writer import ways_of
 from kilotune.spaces.reverse_split.term_prices import MISSING, Absorbed, PriceArray, absorptions, term_prices
 
+
 @dataclass(frozen=True)
 class ConstantStep:
     """A register becomes a sum of others, before the walks come to their `at`th cell. `operation`: "add", "sub", "add three", "neg",
@@ -66,7 +67,9 @@ class _Writing:
 
     def change(self, step: ConstantStep) -> None:
         """A register of constants becomes another one."""
-        name = {"halve": "div2" if self.target == "auke" else "divq", "add three": "add"}.get(step.operation, step.operation)
+        name = {"halve": "div2" if self.target == "auke" else "divq", "add three": "add"}.get(
+            step.operation, step.operation
+        )
         number = self.write(name, *(self.numbers[operand] for operand in step.operands))
         self.held = changed(self.held, step)
         self.numbers[step.into] = number
@@ -111,9 +114,7 @@ def changing_plan(program: ChangingProgram) -> Plan:
 class _Walk:
     """One walk. `between`: the steps before each cell. `room`: how many registers hold constants on it."""
 
-    def __init__(
-        self, writing: _Writing, walk: CellWalk, between: Sequence[Sequence[ConstantStep]], room: int
-    ) -> None:
+    def __init__(self, writing: _Writing, walk: CellWalk, between: Sequence[Sequence[ConstantStep]], room: int) -> None:
         self._writing, self._walk, self._between, self._room = writing, walk, between, room
         self._reach = 1 if writing.target == "auke" else 2
         steps = itertools.pairwise([*walk.cells, (0, 0)])
@@ -126,11 +127,8 @@ class _Walk:
         writing, last = self._writing, len(self._walk.cells) - 1
         for step in self._between[0]:
             writing.change(step)
-        terms, total = self._terms(0), 0
-        if terms.plus:
-            total = _taken(terms.plus)
-        else:
-            total = writing.write("neg", _taken(terms.minus))
+        terms = self._terms(0)
+        total = _taken(terms.plus) if terms.plus else writing.write("neg", _taken(terms.minus))
         for place, ways in enumerate(self._ways):
             out = _taken(terms.plus) if self._absorbed[place][1] else None
             total = self._with_terms(total, terms)
