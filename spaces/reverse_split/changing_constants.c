@@ -15,8 +15,7 @@ typedef struct {
 } ConstantStep;
 
 typedef struct {
-    int32_t kernels, registers, kept, macros, image, bound, turns, stays; /* bound: of what is held, in magnitude;
-                                                                               stays: how many of the image, its half, ..., one of them does in the end */
+    int32_t kernels, registers, kept, macros, image, bound, turns; /* bound: of what is held, in magnitude */
     int32_t far;          /* what a move by two cells takes more, of UNIT */
     double warm, cold;    /* the first and the last temperature, in instructions; in between they fall by the same factor each turn */
     uint64_t random;      /* the state of the generator, before and after */
@@ -168,17 +167,6 @@ static int take_step(const ChangingProblem *p, const ConstantStep *step, int32_t
     return 1;
 }
 
-/* What it takes to have the image again in the end: to double a half of it, a quarter, ..., that is held. */
-static int32_t image_left(Walker *w, const int32_t *held)
-{
-    const ChangingProblem *p = w->p;
-    for (int32_t halved = 0; halved < p->stays && p->image >> halved; halved++)
-        for (int32_t k = 0; k < SLOTS; k++)
-            if (held[k] == p->image >> halved) return (p->macros ? 2 : 1) * halved * UNIT;
-    w->missed++;
-    return MISSING * UNIT;
-}
-
 /* The cost of what is tried, where it is possible and within the limit; else something that is not. */
 static int32_t whole_cost(Walker *w, double limit)
 {
@@ -221,7 +209,6 @@ static int32_t whole_cost(Walker *w, double limit)
         }
         whole += cost[0];
     }
-    if (p->stays) whole += image_left(w, held);
     return step == steps ? whole : NOWHERE;
 }
 

@@ -43,15 +43,12 @@ MOST_TERMS, FEW, MOST_OF_FEW = 4, 3, 6
 LEAST_REGISTERS, FEWEST_CONSTANTS = 4, 3
 """Of a program, and how many constants the last of several kernels has at least."""
 
-HALVINGS = 4
-"""How many of the image, its half, its quarter, ... may stay for kernels that follow."""
-
 WARM, COLD = 0.7, 0.1
 """Temperatures, in instructions; chosen on 7x7 kernels of seeds 101 to 103."""
 
-TURNS, SHARE_OF_A_SEARCH, SECONDS_A_CELL = 100_000, 0.95, 0.07
-"""Turns of a search without a clock; else the seconds for each cell, at most that share of those that there are for all: one long search of
-a 7x7 kernel ends lower than several short ones."""
+TURNS, SHARE_OF_A_SEARCH, SECONDS_A_PAIR = 100_000, 0.95, 0.0014
+"""Turns of a search without a clock; else the seconds for each pair of cells, at most that share of those that there are for all: one long
+search of a 7x7 kernel ends lower than several short ones, of a 5x5 one several end lower."""
 
 SEARCHES_OF_A_LENGTH, MOST_DOUBLED = 4, 2
 """After how many searches the next ones are twice as long, and how often."""
@@ -77,14 +74,12 @@ def load_changing() -> ctypes.CDLL | None:
 @dataclass(frozen=True)
 class ChangingProblem:
     """What is searched for: programs of `kernels` in so many registers. `kept`: the result of each takes one of them from then on. `far`:
-    what a move by two cells takes more than one by one, in instructions. `image_stays`: the image or a half of it, a quarter, ..., is there
-    in the end, and what doubling that takes is counted."""
+    what a move by two cells takes more than one by one, in instructions."""
 
     kernels: HornerKernels
     registers: int
     kept: bool
     far: float
-    image_stays: bool = False
 
 
 def changing_plans(
@@ -95,15 +90,13 @@ def changing_plans(
     seed: int,
     *,
     kept: bool = True,
-    image_stays: bool = False,
     seconds: float = math.inf,
     costs: Costs = INSTRUCTIONS,
     seconds_left: Callable[[], float] = lambda: math.inf,
 ) -> Iterator[Plan | None]:
     """Plans of the sums (units of `2**-depth`; none zero) in so many registers, and None on the way to each; without an end, each in most
     of so many seconds by the clock of `seconds_left`. None at all for weights of more than `LARGEST_WEIGHT` or of few digits, which need no
-    constants, where there are too few registers, and without a compiler. With `image_stays` the last result is the image or a half of
-    it, a quarter, ..., for kernels that follow."""
+    constants, where there are too few registers, and without a compiler."""
     room = registers - (len(sums) if kept else 1)
     if registers < LEAST_REGISTERS or room < FEWEST_CONSTANTS or load_changing() is None:
         return
@@ -111,8 +104,8 @@ def changing_plans(
     few = kernels.digits < FEWEST_DIGITS * len(kernels.weights)
     if few or kernels.largest > LARGEST_WEIGHT or kernels.image > LARGEST_HELD:
         return
-    problem = ChangingProblem(kernels, registers, kept, far_price(costs), image_stays)
-    most, failed = SECONDS_A_CELL * len(kernels.weights), 0
+    problem = ChangingProblem(kernels, registers, kept, far_price(costs))
+    most, failed = SECONDS_A_PAIR * len(kernels.weights) ** 2, 0
     for number in itertools.count():
         plan: Plan | None = None
         doubled = min(number // SEARCHES_OF_A_LENGTH, MOST_DOUBLED)
@@ -186,7 +179,6 @@ class _Call:
             macros=int(kernels.target != "auke"),
             image=kernels.image,
             bound=min(4 * max(kernels.largest, kernels.image), LARGEST_HELD),
-            stays=HALVINGS * problem.image_stays,
             far=round(problem.far * UNIT),
             random=seed % (1 << 63),
         )
@@ -230,7 +222,7 @@ class _Call:
             for kind, into, *operands, at in found["steps"][: found["count"][0]]
         )
         return ChangingProgram(
-            self._of.kernels, self._of.registers, self._of.kept, self._of.image_stays,
+            self._of.kernels, self._of.registers, self._of.kept,
             tuple(found["order"]), tuple(walks), steps, found["cost"][0],
         )  # fmt: skip
 

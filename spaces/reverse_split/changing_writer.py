@@ -37,7 +37,6 @@ class ChangingProgram:
     kernels: HornerKernels
     registers: int
     kept: bool
-    image_stays: bool
     order: tuple[int, ...]
     walks: tuple[CellWalk, ...]
     steps: tuple[ConstantStep, ...]
@@ -91,24 +90,19 @@ def changed(held: Sequence[int], step: ConstantStep) -> list[int]:
 
 
 def changing_plan(program: ChangingProgram) -> Plan:
-    """The program. All weights must be sums of what the registers hold when the walks come there. Where the image
-    stays, the last result is the largest half of it that is held."""
+    """The program. All weights must be sums of what the registers hold when the walks come there."""
     kernels = program.kernels
     image = [kernels.image, *[0] * (program.registers - 1)]
     writing = _Writing(kernels.target, image, [0] * program.registers)
-    results, begin, room = dict[int, int](), 0, 0
+    results, begin = dict[int, int](), 0
     for place, (kernel, walk) in enumerate(zip(program.order, program.walks, strict=True)):
         room = program.registers - 1 - (place if program.kept else 0)
         steps = [step for step in program.steps if begin <= step.at < begin + len(walk.cells)]
         between = [[step for step in steps if step.at == begin + number] for number in range(len(walk.cells))]
         results[kernel] = _Walk(writing, walk, between, room).total()
         begin += len(walk.cells)
-    numbers = [results[kernel] for kernel in range(len(results))]
-    if program.image_stays:
-        del writing.held[room:]  # of results
-        halves = [kernels.image >> halved for halved in range(kernels.image.bit_length())]
-        numbers.append(next(writing.numbers[writing.held.index(half)] for half in halves if half in writing.held))
-    return Plan(kernels.target, kernels.depth, tuple(writing.steps), tuple(numbers))
+    numbers = tuple(results[kernel] for kernel in range(len(results)))
+    return Plan(kernels.target, kernels.depth, tuple(writing.steps), numbers)
 
 
 class _Walk:

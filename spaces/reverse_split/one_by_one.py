@@ -15,7 +15,6 @@ from functools import partial
 
 from kilotune.codegen.scamp.plan import Plan, PlanStep, computed, is_exact
 from kilotune.codegen.scamp.sums import Sum
-from kilotune.spaces.reverse_split.changing_constants import changing_plans
 from kilotune.spaces.reverse_split.construction import starting_plans
 from kilotune.spaces.reverse_split.horner import horner_plans
 from kilotune.spaces.reverse_split.improvement import plan_cost, step_cost
@@ -43,7 +42,7 @@ MOST_STEPS = 40
 WORTH_REMAINDERS = 0.9
 """Kernels that share constants are also searched less one another where that leaves so much of their price, or less."""
 
-SHARE_OF_NESTING, NESTINGS, MOST_NESTINGS = 0.3, 4, 16
+SHARE_OF_NESTING, NESTINGS, MOST_NESTINGS = 0.2, 4, 16
 """What kernels that share constants take of the time, in how many searches, and how many these are at most."""
 
 
@@ -117,10 +116,22 @@ class KernelSearch:
         return whole if is_exact(whole) else None
 
     def _nested(self, sums: Sequence[Sum], image_stays: bool, left: float) -> Generator[None, None, Plan | None]:
-        """The shortest plan by the same constants that is found in its share of the time."""
+        """The shortest plan by nested constants that is found in its share of the time."""
         best: Plan | None = None
-        until, searches = left * (1 - SHARE_OF_NESTING), 0
-        for plan in self._plans_together(sums, image_stays, SHARE_OF_NESTING * left):
+        until = left * (1 - SHARE_OF_NESTING)
+        seconds = left * SHARE_OF_NESTING / NESTINGS
+        found = nested_plans(
+            sums,
+            self.depth,
+            self.target,
+            self.registers,
+            self.seed,
+            image_stays=image_stays,
+            seconds=seconds,
+            costs=self.costs,
+        )
+        searches = 0
+        for plan in found:
             yield None
             if plan is not None:
                 searches += 1
@@ -128,18 +139,6 @@ class KernelSearch:
             if best is not None and (self.seconds_left() < until or searches == MOST_NESTINGS):
                 break
         return best
-
-    def _plans_together(self, sums: Sequence[Sum], image_stays: bool, seconds: float) -> Iterator[Plan | None]:
-        """By constants that change, and where that is no way, by constants that stay."""
-        asked, some = (sums, self.depth, self.target, self.registers, self.seed), False
-        changing = changing_plans(
-            *asked, image_stays=image_stays, seconds=seconds, costs=self.costs, seconds_left=self.seconds_left
-        )
-        for plan in changing:
-            some = some or plan is not None
-            yield plan
-        if not some:
-            yield from nested_plans(*asked, image_stays=image_stays, seconds=seconds / NESTINGS, costs=self.costs)
 
     def _of_one(self, total: Sum, registers: int, last: bool, until: float) -> Iterator[Plan | None]:
         """The cheapest plan so far of one kernel, after each step; unless it is the `last`, the image is still there when it ends."""

@@ -11,7 +11,6 @@ from kilotune.codegen.scamp.plan import computed
 from kilotune.codegen.scamp.registers import needed_registers
 from kilotune.codegen.scamp.sums import Sum
 from kilotune.spaces.reverse_split.changing_constants import (
-    HALVINGS,
     UNIT,
     ChangingProblem,
     annealed,
@@ -45,28 +44,17 @@ def found(problem: ChangingProblem, seed: int, slices: int = 6) -> ChangingProgr
 
 @needs_compiler
 @pytest.mark.parametrize("target", TARGETS)
-@pytest.mark.parametrize(
-    ("count", "registers", "kept", "image_stays"),
-    [(1, 6, True, False), (1, 5, True, False), (3, 6, True, False), (3, 6, True, True), (3, 5, False, False)],
-)
+@pytest.mark.parametrize(("count", "registers", "kept"), [(1, 6, True), (1, 5, True), (3, 6, True), (3, 5, False)])
 def test_a_program_computes_the_kernels_in_the_registers_and_is_no_longer_than_its_price(
-    target: str, count: int, registers: int, kept: bool, image_stays: bool
+    target: str, count: int, registers: int, kept: bool
 ) -> None:
     for seed in range(2):
         sums = kernels(seed, count, largest=50)
         prepared = horner_kernels(sums, DEPTH + SPARE, target, registers - 1)
-        best = found(ChangingProblem(prepared, registers, kept, 0.0, image_stays), seed, slices=6 * count)
+        best = found(ChangingProblem(prepared, registers, kept, 0.0), seed, slices=6 * count)
         plan = changing_plan(best)
-        results = computed(plan)
-        assert list(results[:count]) == sums
-        assert len(results) == count + image_stays
-        doubled = 0
-        if image_stays:
-            halved = Sum.image(DEPTH + SPARE).cardinality // results[-1].cardinality
-            assert results[-1].scaled(halved) == Sum.image(DEPTH + SPARE)
-            assert halved in [1 << times for times in range(HALVINGS)]
-            doubled = (halved.bit_length() - 1) * (1 if target == "auke" else 2)
-        assert len(plan.steps) + doubled <= best.cost / UNIT
+        assert list(computed(plan)) == sums
+        assert len(plan.steps) <= best.cost / UNIT
         ordered = fitted(plan, registers, kept)
         assert ordered is not None
         assert needed_registers(ordered, kept) <= registers
@@ -74,13 +62,14 @@ def test_a_program_computes_the_kernels_in_the_registers_and_is_no_longer_than_i
 
 
 @needs_compiler
-def test_constants_change_on_the_way_and_that_pays() -> None:
+def test_constants_change_on_the_way() -> None:
     (total,) = kernels(5, 1, side=5)
     prepared = horner_kernels([total], DEPTH + SPARE, "scamp5", 5)
     best = found(ChangingProblem(prepared, 6, True, 0.0), 1, slices=12)
     assert any(step.at for step in best.steps)
-    stays = next(plan for plan in changing_plans([total], DEPTH + SPARE, "scamp5", 6, 1) if plan is not None)
-    assert len(stays.steps) <= 70  # 73 and more by as long a search for constants that stay
+    asked = ([total], DEPTH + SPARE, "scamp5", 6, 1)
+    plan = next(filter(None, changing_plans(*asked)))
+    assert computed(plan) == (total,)
 
 
 @needs_compiler
