@@ -41,7 +41,7 @@ MOST_TERMS, FEW, MOST_OF_FEW = 4, 3, 6
 """How many terms a cell has at most, and how many where so few registers hold constants or fewer."""
 
 LEAST_REGISTERS, FEWEST_CONSTANTS = 4, 3
-"""Of a program, and how many constants the last of several kernels has at least."""
+"""The fewest of a program, and how many constants the last of several kernels has at least."""
 
 WARM, COLD = 0.7, 0.1
 """Temperatures, in instructions; chosen on 7x7 kernels of seeds 101 to 103."""
@@ -55,8 +55,10 @@ SEARCHES_OF_A_LENGTH, MOST_DOUBLED = 4, 2
 
 TURNS_OF_A_SLICE, MOST_FAILED = 8_000, 4
 
-_Problem, _Choice = structures(Path(__file__).with_name("changing_constants.c"), "ChangingProblem", "ChangingChoice")
-Integers = npt.NDArray[np.int32]
+_ChangingProblem, _ChangingChoice = structures(
+    Path(__file__).with_name("changing_constants.c"), "ChangingProblem", "ChangingChoice"
+)
+StepArray = npt.NDArray[np.int32]
 
 
 @cache
@@ -66,7 +68,11 @@ def load_changing() -> ctypes.CDLL | None:
     if loaded is None:
         return None
     function = loaded.library.kilotune_anneal_changing
-    function.argtypes = [ctypes.POINTER(_Problem), ctypes.POINTER(_Choice), ctypes.POINTER(_Choice)]
+    function.argtypes = [
+        ctypes.POINTER(_ChangingProblem),
+        ctypes.POINTER(_ChangingChoice),
+        ctypes.POINTER(_ChangingChoice),
+    ]
     function.restype = ctypes.c_int
     return loaded.library
 
@@ -138,7 +144,7 @@ def _shares(seconds_left: Callable[[], float], allowed: float) -> Iterator[float
 def annealed(problem: ChangingProblem, shares: Iterator[float], seed: int) -> Iterator[ChangingProgram | None]:
     """None after each slice of the turns, between two `shares` of the search, and in the end the shortest program, None where none was
     found. Raises `MemoryError`."""
-    library, call = load_changing(), _Call(problem, seed)
+    library, call = load_changing(), _ChangingCall(problem, seed)
     share, last = next(shares), 0.0
     while library is not None and share < 1.0:
         following = min(1.0, 2 * share - last)  # as far again
@@ -162,7 +168,7 @@ def first_steps(image: int, registers: int) -> tuple[ConstantStep, ...]:
     return tuple(steps)
 
 
-class _Call:
+class _ChangingCall:
     """The arrays that a call reads and writes."""
 
     def __init__(self, problem: ChangingProblem, seed: int) -> None:
@@ -172,7 +178,7 @@ class _Call:
         self._begin = [0, *itertools.accumulate(len(walk.cells) for walk in kernels.walks)]
         whole = {"begin": np.array(self._begin, dtype=np.int32), "cell": np.array(cells, dtype=np.int32), "rows": rows}
         self._kept: dict[str, npt.NDArray[np.generic]] = {**whole, "counts": counts, "prices": prices}
-        self._problem = _Problem(
+        self._problem = _ChangingProblem(
             kernels=len(kernels.walks),
             registers=problem.registers,
             kept=int(problem.kept),
@@ -186,7 +192,7 @@ class _Call:
             setattr(self._problem, name, array.ctypes.data)
         self._now, self._best = self._arrays(), self._arrays()
 
-    def _arrays(self) -> dict[str, Integers]:
+    def _arrays(self) -> dict[str, StepArray]:
         steps, first = (
             np.zeros((MOST_STEPS, 6), dtype=np.int32),
             first_steps(self._of.kernels.image, self._of.registers),
@@ -202,7 +208,8 @@ class _Call:
         """Go on for so many turns. Raises `MemoryError`."""
         self._problem.turns, self._problem.warm, self._problem.cold = turns, warm, cold
         choices = [
-            _Choice(**{name: array.ctypes.data for name, array in arrays.items()}) for arrays in (self._now, self._best)
+            _ChangingChoice(**{name: array.ctypes.data for name, array in arrays.items()})
+            for arrays in (self._now, self._best)
         ]
         if not library.kilotune_anneal_changing(ctypes.byref(self._problem), *map(ctypes.byref, choices)):
             raise MemoryError("The search for changing constants ran out of memory.")
@@ -231,7 +238,7 @@ OPERATIONS = ("add", "sub", "add three", "neg", "halve", "addneg")
 OPERANDS = (2, 2, 3, 1, 1, 2)
 
 
-def _priced_sums(registers: int, target: str) -> tuple[Integers, npt.NDArray[np.int16], npt.NDArray[np.uint8]]:
+def _priced_sums(registers: int, target: str) -> tuple[StepArray, npt.NDArray[np.int16], npt.NDArray[np.uint8]]:
     """By how many registers hold constants: where their sums begin (`SLOTS + 1`), the sums (shape `SLOTS`, sums), and their prices (sums,
     `LANES`). A register that holds nothing counts nothing."""
     begins, counts, prices = [0, 0], list[npt.NDArray[np.int16]](), list[npt.NDArray[np.uint8]]()
@@ -244,7 +251,6 @@ def _priced_sums(registers: int, target: str) -> tuple[Integers, npt.NDArray[np.
     return np.array(begins, dtype=np.int32), np.concatenate(counts, axis=1), np.concatenate(prices)
 
 
-@cache
 def _sums_of(number: int, target: str) -> tuple[npt.NDArray[np.int16], npt.NDArray[np.uint8]]:
     priced = term_prices(number, target)
     terms = np.abs(priced.counts).sum(axis=1)

@@ -44,7 +44,7 @@ class ChangingProgram:
 
 
 @dataclass(frozen=True)
-class _Terms:
+class _TermsLeft:
     """What a cell adds, by register: the value's number and how often."""
 
     plus: Counter[int]
@@ -99,13 +99,13 @@ def changing_plan(program: ChangingProgram) -> Plan:
         room = program.registers - 1 - (place if program.kept else 0)
         steps = [step for step in program.steps if begin <= step.at < begin + len(walk.cells)]
         between = [[step for step in steps if step.at == begin + number] for number in range(len(walk.cells))]
-        results[kernel] = _Walk(writing, walk, between, room).total()
+        results[kernel] = _ChangingWalk(writing, walk, between, room).total()
         begin += len(walk.cells)
     numbers = tuple(results[kernel] for kernel in range(len(results)))
     return Plan(kernels.target, kernels.depth, tuple(writing.steps), numbers)
 
 
-class _Walk:
+class _ChangingWalk:
     """One walk. `between`: the steps before each cell. `room`: how many registers hold constants on it."""
 
     def __init__(self, writing: _Writing, walk: CellWalk, between: Sequence[Sequence[ConstantStep]], room: int) -> None:
@@ -148,7 +148,7 @@ class _Walk:
             return self._writing.write(f"mov{suffix}", total, directions=hop)
         return self._writing.write(f"{op}{suffix}", total, term, directions=hop)
 
-    def _with_terms(self, total: int, terms: _Terms) -> int:
+    def _with_terms(self, total: int, terms: _TermsLeft) -> int:
         while terms.plus:
             first = _taken(terms.plus)
             others = [number for number in terms.plus if number != first and number != total]
@@ -161,12 +161,12 @@ class _Walk:
             total = self._writing.write("sub", total, _taken(terms.minus))
         return total
 
-    def _terms(self, place: int) -> _Terms:
+    def _terms(self, place: int) -> _TermsLeft:
         """What is added at a cell, as the registers are now."""
         counts = self._prices.counts[self._rows[place]].tolist()
         numbers = self._writing.numbers
         plus = Counter({numbers[at]: count for at, count in enumerate(counts) if count > 0})
-        return _Terms(plus, Counter({numbers[at]: -count for at, count in enumerate(counts) if count < 0}))
+        return _TermsLeft(plus, Counter({numbers[at]: -count for at, count in enumerate(counts) if count < 0}))
 
     def _chosen(self) -> tuple[list[Absorbed], list[int]]:
         """Which moves absorb a term of which cell, and by its number the sum that each weight is (`walked` of term_prices.py)."""
