@@ -24,6 +24,7 @@ from kilotune.codegen.scamp.registers import legalised, needed_registers
 from kilotune.codegen.scamp.relaxation import relax
 from kilotune.codegen.scamp.sums import Sum
 from kilotune.spaces.reverse_split.bounds import lower_bound
+from kilotune.spaces.reverse_split.changing_constants import changing_plans
 from kilotune.spaces.reverse_split.construction import starting_plans
 from kilotune.spaces.reverse_split.deepening import MOST_PROVABLE_TARGETS, Proof, proof_of
 from kilotune.spaces.reverse_split.horner import horner_plans
@@ -70,7 +71,7 @@ WORK_ON_TIES = 20_000_000
 WORTH_ANOTHER_WALK = 1.03
 """What is constructed later is walked from if it is no longer than the best program by this factor."""
 
-SHARE_OF_CONSTRUCTION, MOST_BARREN = 0.6, 4
+SHARE_OF_CONSTRUCTION, MOST_BARREN = 0.75, 4
 """How much of the time is for these before the first walk, and how many in a row may be no shorter before walks begin."""
 
 CONSTRUCTED_EVERY, SLICES_CONSTRUCTED = 2, 20
@@ -81,6 +82,9 @@ LONGEST_RELAXED = 60
 
 LONG_KERNEL = 12
 """Instructions a kernel of the shortest start: above, kernels are searched one by one first."""
+
+LONG_WALK = 40
+"""Cells of all kernels, from which on constants change: a 5x5 kernel took 59 macros after 5 seconds, with constants that stay 56."""
 
 COUNTED_STEPS = 16
 """The longest plans whose least number of registers is looked for while searching."""
@@ -345,12 +349,19 @@ class _ProgramSearch:
                 self._offer(found)
 
     def _horner(self) -> Iterator[Plan | None]:
-        """For a single kernel, and for several whose results do not wait: their constants are the same."""
-        if len(self.wanted) > 1 and self.kept:
-            return iter(())
-        seconds = SHARE_OF_CONSTRUCTION * self.seconds_left()
+        """Walks over cells with constants that change; where there are none, for a single kernel, and for several whose results do not
+        wait, with constants that stay."""
+        seconds, some = SHARE_OF_CONSTRUCTION * self.seconds_left(), False
         asked = (self.wanted, self.depth, self.target, self.registers, self.seed)
-        return horner_plans(*asked, seconds=seconds, costs=self.costs)
+        changing = changing_plans(
+            *asked, kept=self.kept, seconds=seconds, costs=self.costs, seconds_left=self.seconds_left
+        )
+        long = sum(len(total.weights()) for total in self.wanted) >= LONG_WALK
+        for found in changing if long else ():
+            some = some or found is not None
+            yield found
+        if not some and (len(self.wanted) == 1 or not self.kept):
+            yield from horner_plans(*asked, seconds=seconds, costs=self.costs)
 
     def _constructed_slowly(self, further: Iterator[Plan | None]) -> Iterator[Plan | None]:
         """Starts for long kernels that take seconds; None on the way."""
@@ -362,7 +373,7 @@ class _ProgramSearch:
                 least = min(least, len(found.steps))
             if barren == MOST_BARREN or (least < math.inf and self.seconds_left() < until):
                 break
-        if len(self.wanted) > 1:
+        if len(self.wanted) > 1 and (least == math.inf or not self.kept):
             alone = KernelSearch(
                 self.target, self.depth, self.costs, self.registers, self.seed, self.seconds_left, self.kept
             )

@@ -1,0 +1,107 @@
+"""Long kernels whose constants change on the way: the program computes the kernels, is as long as its price says, and fits."""
+
+from __future__ import annotations
+
+import itertools
+import random
+
+import pytest
+
+from kilotune.codegen.scamp.plan import computed
+from kilotune.codegen.scamp.registers import needed_registers
+from kilotune.codegen.scamp.sums import Sum
+from kilotune.spaces.reverse_split.changing_constants import (
+    UNIT,
+    ChangingProblem,
+    annealed,
+    changing_plans,
+    first_steps,
+    load_changing,
+)
+from kilotune.spaces.reverse_split.changing_writer import ChangingProgram, ConstantStep, changed, changing_plan
+from kilotune.spaces.reverse_split.horner import horner_kernels
+from kilotune.spaces.reverse_split.scheduling import fitted
+
+TARGETS = ("auke", "scamp5")
+DEPTH, SPARE = 7, 3
+
+needs_compiler = pytest.mark.skipif(load_changing() is None, reason="needs a C compiler")
+
+
+def kernels(seed: int, count: int, side: int = 3, largest: int = 127) -> list[Sum]:
+    """Of odd weights over 128, with some room for halvings."""
+    generator = random.Random(seed)
+    cells = list(itertools.product(range(-1, side - 1), repeat=2))
+    weights = [{cell: 2 * generator.randint(-largest // 2, largest // 2) + 1 for cell in cells} for _ in range(count)]
+    return [Sum.of(one).scaled(1 << SPARE) for one in weights]
+
+
+def found(problem: ChangingProblem, seed: int, slices: int = 6) -> ChangingProgram:
+    *_, best = annealed(problem, iter([*(at / slices for at in range(slices)), 1.0]), seed)
+    assert best is not None
+    return best
+
+
+@needs_compiler
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize(("count", "registers", "kept"), [(1, 6, True), (1, 5, True), (3, 6, True), (3, 5, False)])
+def test_a_program_computes_the_kernels_in_the_registers_and_is_no_longer_than_its_price(
+    target: str, count: int, registers: int, kept: bool
+) -> None:
+    for seed in range(2):
+        sums = kernels(seed, count, largest=50)
+        prepared = horner_kernels(sums, DEPTH + SPARE, target, registers - 1)
+        best = found(ChangingProblem(prepared, registers, kept, 0.0), seed, slices=6 * count)
+        plan = changing_plan(best)
+        assert list(computed(plan)) == sums
+        assert len(plan.steps) <= best.cost / UNIT
+        ordered = fitted(plan, registers, kept)
+        assert ordered is not None
+        assert needed_registers(ordered, kept) <= registers
+        assert len(ordered.steps) <= len(plan.steps) + 2  # copies, where a constant begins a walk
+
+
+@needs_compiler
+def test_constants_change_on_the_way() -> None:
+    (total,) = kernels(5, 1, side=5)
+    prepared = horner_kernels([total], DEPTH + SPARE, "scamp5", 5)
+    best = found(ChangingProblem(prepared, 6, True, 0.0), 1, slices=12)
+    assert any(step.at for step in best.steps)
+    asked = ([total], DEPTH + SPARE, "scamp5", 6, 1)
+    plan = next(filter(None, changing_plans(*asked)))
+    assert computed(plan) == (total,)
+
+
+@needs_compiler
+@pytest.mark.parametrize(
+    ("count", "registers", "kept", "largest", "why"),
+    [
+        (4, 6, True, 127, "two constants for the last"),
+        (1, 3, True, 127, "two constants"),
+        (1, 6, True, 1, "few digits"),
+        (1, 6, True, 5000, "large weights"),
+    ],
+)
+def test_no_plans(count: int, registers: int, kept: bool, largest: int, why: str) -> None:
+    sums = kernels(1, count, largest=largest)
+    assert list(changing_plans(sums, DEPTH + SPARE, "scamp5", registers, 1, kept=kept)) == [], why
+
+
+@pytest.mark.parametrize(
+    ("operation", "operands", "made"),
+    [("add", (0, 1), 80), ("sub", (0, 1), 48), ("add three", (0, 1, 2), 84), ("neg", (1,), -16), ("halve", (2,), 2),
+     ("addneg", (0, 2), -68)],
+)  # fmt: skip
+def test_steps_change_one_register(operation: str, operands: tuple[int, ...], made: int) -> None:
+    assert changed([64, 16, 4], ConstantStep(operation, 2, operands, 0)) == [64, 16, made]
+
+
+@pytest.mark.parametrize("registers", [4, 5, 6])
+@pytest.mark.parametrize("bits", [0, 1, 4, 7, 11])
+def test_the_first_steps_halve_the_image_down_to_a_unit_and_keep_the_image(bits: int, registers: int) -> None:
+    held = [1 << bits, *[0] * (registers - 1)]
+    for step in first_steps(1 << bits, registers):
+        assert step.into not in step.operands  # the macros want another register
+        assert step.into < registers - 1
+        held = changed(held, step)
+    assert 1 in held
