@@ -266,7 +266,8 @@ static int run(Run *r) {
         r->came_out = 0;
         if (*p->stop) return 3;
         int64_t sends = next_image_tick(r);
-        int64_t coming = pending(&r->events);
+        end_tick(&r->events, tick);
+        int coming = are_coming(&r->events);
         if (!coming && sends < 0) return 1;
         tick++;
         if (!coming) tick = sends > tick ? sends : tick;

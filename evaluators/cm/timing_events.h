@@ -21,8 +21,8 @@ typedef struct {
     int32_t kinds, words; /* events are numbers below `kinds`; words of a row */
     Word *rows;           /* NEAR times `words` */
     int32_t *more;        /* NEAR times `kinds`: besides one */
-    int32_t in_row[NEAR]; /* different events */
-    int64_t in_rows, on_wheel;
+    uint8_t in_row[NEAR]; /* whether there is anything */
+    int64_t on_wheel;
     Chunk *chunks;
     int32_t chunk_count, chunk_room, spare;
     Bucket buckets[WHEEL];
@@ -48,10 +48,18 @@ static int32_t turn_of(int64_t tick) { return (int32_t)(tick / WHEEL); }
 static Word *row_of(const Events *e, int64_t tick) { return e->rows + (size_t)(tick & (NEAR - 1)) * (size_t)e->words; }
 static int32_t *more_of(const Events *e, int64_t tick) { return e->more + (size_t)(tick & (NEAR - 1)) * (size_t)e->kinds; }
 
-static int64_t pending(const Events *e) { return e->in_rows + e->on_wheel; }
 static int is_empty(const Events *e, int64_t tick) {
     return !e->in_row[tick & (NEAR - 1)] && e->buckets[tick & (WHEEL - 1)].first < 0;
 }
+
+static int are_coming(const Events *e) {
+    int found = e->on_wheel > 0;
+    for (int32_t k = 0; k < NEAR; k++) found |= e->in_row[k];
+    return found;
+}
+
+/* All of a tick has happened. */
+static void end_tick(Events *e, int64_t tick) { e->in_row[tick & (NEAR - 1)] = 0; }
 
 /* Another chunk at the end of a bucket. */
 static int extend(Events *e, Bucket *bucket) {
@@ -88,8 +96,7 @@ static void add_near(Events *e, int64_t tick, int32_t what, int32_t count) {
     Word *word = row_of(e, tick) + (what >> 6);
     uint64_t bit = (uint64_t)1 << (what & 63);
     int64_t further = count - !(word->any & bit);
-    e->in_row[tick & (NEAR - 1)] += further < count;
-    e->in_rows += further < count;
+    e->in_row[tick & (NEAR - 1)] = 1;
     word->any |= bit;
     if (further) {
         word->several |= bit;
@@ -116,8 +123,6 @@ static int32_t take_first(Events *e, Word *word, int64_t tick, int32_t number, i
         *more = 0;
         word->several ^= bit;
     }
-    e->in_row[tick & (NEAR - 1)]--;
-    e->in_rows--;
     return what;
 }
 
