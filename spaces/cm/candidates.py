@@ -29,7 +29,7 @@ from kilotune.search.space import (
 )
 from kilotune.search.work_memory import NoMemory, WorkMemory
 from kilotune.spaces.cm.buffers import AS_HELD, BUFFER_OPTIONS, HELD_IMAGES, buffer_capacities, occupied_buffers
-from kilotune.spaces.cm.known_placement import KnownPlacement, UnhinderedStream
+from kilotune.spaces.cm.known_placement import KnownPlacement, SimulatedStream
 from kilotune.spaces.cm.lowered import LayerCost, LoweredPipeline, cores_needed, layer_costs, least_cores, least_ticks
 from kilotune.spaces.cm.network import PartitionedNetwork
 from kilotune.spaces.cm.pacing import layer_flows
@@ -210,7 +210,7 @@ class CmCandidates:
             starts = self.simulate(lowered, unbounded, HELD_IMAGES, record_starts=True).starts
             assert starts is not None  # they were asked for
             packets = held_packets(lowered.pipeline, lowered.streams, lowered.ticks, starts, pace)
-            self._known = known = known.holding(packets)
+            self._known = known = replace(known, held=packets)
         assert known.held is not None
         return known.held
 
@@ -298,8 +298,10 @@ class CmCandidates:
         empty links, and the last ones have nobody behind them: neither counts. Not simulated where a stream through the same placement is
         known in which no buffer was ever as full as this mapping's are large."""
         known = self._known_of(lowered, mapping.cores, mapping.routes)
-        if known.unhindered is not None and known.unhindered.is_that_of(mapping.capacities):
-            return known.unhindered.timing, known.unhindered.ticks
+        capacities = tuple(mapping.capacities)
+        before = known.streamed(capacities)
+        if before is not None:
+            return before.timing, before.ticks
         first = self.simulate(lowered, mapping, 1)
         if first.deadlock is not None:
             return first, math.inf
@@ -312,7 +314,7 @@ class CmCandidates:
         ticks = steady_ticks(timing.finish_ticks[warm : warm + SETTLED_IMAGES + 1])
         # Images that catch up after a jam make a few short steps; nothing goes on faster than what is busy all the time.
         ticks = max(ticks, float(self.promised_ticks(lowered, mapping)))
-        self._known = known.streamed(UnhinderedStream.of(first, timing, ticks))
+        self._known = replace(known, streams=(*known.streams, SimulatedStream.of(capacities, first, timing, ticks)))
         return timing, ticks
 
     def check(self, assignment: Assignment) -> None:
