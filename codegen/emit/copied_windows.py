@@ -103,7 +103,7 @@ KT_NOINLINE void {name}({kind} *to, const {kind} *from, uint_fast16_t rows, uint
         const {kind} *p = from;
         uint_fast16_t k = n;
 #if defined(KT_PAIRS) /* a word at a time, wherever it lies */
-        __asm__ volatile("" : "+r"(k)); /* or compilers guess wrongly how many, and warn of more than there is room for */{chunks if long else ""}
+        __asm__ volatile("" : "+r"(k)); /* or compilers guess how many, and warn wrongly */{chunks if long else ""}
         for (; k >= {together}; k -= {together}) {{
             __builtin_memcpy(q, p, 4);
             q += {together};

@@ -8,7 +8,8 @@
  *
  * What makes it fast: a core where nothing may start is looked at again only when what a stage waits for has come. All that asks for
  * links at a tick is a set of places on routes, numbered by stream, which is in order without being sorted. A link that one stream
- * alone takes has nothing to decide: its packets are sent over it as soon as it is known when they come.
+ * alone takes has nothing to decide: its packets are sent over it as soon as it is known when they come. Packets of a stream that
+ * ask for a link in the same tick and are behind it in the same tick go together from there on.
  */
 #include <stdint.h>
 #include <stdlib.h>
@@ -29,45 +30,65 @@ static int has_room(const Run *r, int32_t stream) {
     return capacity == 0 || r->o->issued[stream] - r->o->freed[stream] < capacity;
 }
 
-static void deliver(Run *r, int32_t stream, int64_t tick) {
+static void issue(Run *r, int32_t stream, int32_t packets) {
+    int64_t held = (r->o->issued[stream] += packets) - r->o->freed[stream];
+    if (held > r->o->most_held[stream]) r->o->most_held[stream] = held;
+}
+
+static void deliver(Run *r, int32_t stream, int32_t packets, int64_t tick) {
     const Problem *p = r->p;
-    int64_t count = ++r->o->delivered[stream];
+    int64_t before = r->o->delivered[stream], count = r->o->delivered[stream] += packets;
     if (p->reader[stream] >= 0) {
         const StageState *reader = &r->stage[p->reader[stream]];
         if (reader->input == stream && count >= reader->waits_for) mark(r, p->reader[stream]);
-    } else if (count % p->packets[stream] == 0) {
-        int64_t image = count / p->packets[stream] - 1;
+        return;
+    }
+    for (int64_t image = before / p->packets[stream]; image < count / p->packets[stream]; image++) {
         if (tick > r->o->finish[image]) r->o->finish[image] = tick;
         r->left -= image < p->wanted;
         r->came_out = 1;
     }
 }
 
-/* When a packet that asks for a link at a tick, all before it having asked, is behind it. */
-static int64_t pass(Run *r, const Place *place, int64_t tick) {
+/* How many of some packets that ask for a link at a tick, all before them having asked, are behind it together, and at which tick: the
+   first one, and those that the link moves in the same tick. */
+static int32_t pass(Run *r, const Place *place, int32_t packets, int64_t tick, int64_t *behind) {
     const Problem *p = r->p;
     Taken *taken = &r->taken[place->link];
-    int32_t width = p->width[place->link];
-    if (taken->tick < tick) *taken = (Taken){tick, 0};
-    taken->tick += place->whole;
-    taken->used += place->rest;
-    if (taken->used >= width) {
-        taken->used -= width;
-        taken->tick++;
+    int64_t width = p->width[place->link], fresh = taken->tick < tick;
+    int64_t used = (fresh ? 0 : taken->used) + place->rest, at = (fresh ? tick : taken->tick) + place->whole;
+    int64_t over = used >= width;
+    at += over;
+    used -= over ? width : 0;
+    *behind = at - (used == 0) + p->hop[place->link];
+    int32_t together = 1;
+    if (packets > 1 && place->whole == 0 && place->rest && used) {
+        int64_t more = (uint32_t)(width - used) / (uint32_t)place->rest;
+        if (more > packets - 1) more = packets - 1;
+        together += (int32_t)more;
+        used += more * place->rest;
+        over = used == width;
+        at += over;
+        used -= over ? width : 0;
     }
-    return taken->tick - (taken->used == 0) + p->hop[place->link];
+    *taken = (Taken){at, used};
+    return together;
 }
 
-/* A packet comes to a place of its route at tick `then`, which may be `now`: over all links that it has for itself. */
-static int travel(Run *r, int32_t at, int64_t then, int64_t now) {
+/* Packets come to a place of their route at tick `then`, which may be `now`: over all links that they have for themselves. */
+static int travel(Run *r, int32_t at, int32_t packets, int64_t then, int64_t now) {
     while (at < r->places && r->alone[at]) {
-        then = pass(r, &r->place[at], then);
-        at = r->place[at].next;
+        int64_t behind;
+        int32_t together = pass(r, &r->place[at], packets, then, &behind);
+        if (together < packets) {
+            if (travel(r, r->place[at].next, together, behind, now)) return -1;
+            packets -= together;
+        } else {
+            at = r->place[at].next;
+            then = behind;
+        }
     }
-    if (then > now) return add_event(&r->wheel, then, at);
-    r->asking[at >> 6] |= (uint64_t)1 << (at & 63);
-    r->askers[at]++;
-    return 0;
+    return add_events(&r->events, then, at, packets, now);
 }
 
 static void finish_iteration(Run *r, int32_t stage) {
@@ -105,6 +126,7 @@ static int may_start(Run *r, int32_t stage) { /* its core is free */
     for (int32_t k = p->out_start[stage]; k < p->out_start[stage + 1]; k++) {
         int32_t stream = p->out_stream[k];
         if (p->sends[stream][s->start_at] && !has_room(r, stream)) {
+            r->o->was_full = 1;
             s->output = stream;
             return 0;
         }
@@ -123,14 +145,14 @@ static int start(Run *r, int32_t stage, int64_t tick) {
         s->start_at = 0;
         s->start_image++;
     }
-    if (add_event(&r->wheel, tick + ticks, r->places + p->stream_count + stage)) return -1;
+    if (add_events(&r->events, tick + ticks, r->finishes + stage, 1, tick)) return -1;
     for (int32_t k = p->out_start[stage]; k < p->out_start[stage + 1]; k++) {
         int32_t stream = p->out_stream[k];
         if (!p->sends[stream][j]) continue;
-        r->o->issued[stream]++;
+        issue(r, stream, 1);
         int mapped = p->route_start[stream] < p->route_start[stream + 1]; /* if not, it can be read when it is finished */
-        int32_t first = mapped ? p->route_start[stream] : r->places + stream;
-        if (travel(r, first, tick + ticks - mapped, tick)) return -1;
+        int32_t first = mapped ? p->route_start[stream] : r->arrivals + stream;
+        if (travel(r, first, 1, tick + ticks - mapped, tick)) return -1;
     }
     return 0;
 }
@@ -156,19 +178,26 @@ static int64_t paced(const Run *r, int32_t stream) {
 /* All that GMEM may send on a stream at this tick. */
 static int send_image(Run *r, int32_t stream, int64_t tick) {
     const Problem *p = r->p;
-    int64_t end = (int64_t)p->images * p->writer_iterations[stream];
-    int64_t *at = &r->gmem_next[stream];
-    while (*at < end && r->gmem_due[stream] <= tick) {
-        if (p->sends[stream][*at % p->writer_iterations[stream]]) {
-            if (!has_room(r, stream)) break;
-            r->o->issued[stream]++;
-            if (p->route_start[stream] == p->route_start[stream + 1]) deliver(r, stream, tick);
-            else if (travel(r, p->route_start[stream], tick, tick)) return -1;
+    int64_t pixels = p->writer_iterations[stream], end = (int64_t)p->images * pixels, at = r->gmem_next[stream];
+    if (at < end && r->gmem_due[stream] <= tick) {
+        int64_t due = p->pace_ticks ? ((tick + 1) * pixels - 1) / p->pace_ticks + 1 : end; /* iterations that may have left */
+        int64_t in_image = at % pixels, last = due < end ? due : end;
+        int64_t room = p->capacity[stream] ? p->capacity[stream] - (r->o->issued[stream] - r->o->freed[stream]) : end;
+        int32_t packets = 0;
+        for (; at < last; at++) {
+            int32_t sends = p->sends[stream][in_image];
+            if (sends && packets == room) break;
+            packets += sends;
+            if (++in_image == pixels) in_image = 0;
         }
-        ++*at;
+        r->o->was_full |= at < last;
+        r->gmem_next[stream] = at;
         r->gmem_due[stream] = paced(r, stream);
+        issue(r, stream, packets);
+        if (packets && p->route_start[stream] == p->route_start[stream + 1]) deliver(r, stream, packets, tick);
+        else if (packets && travel(r, p->route_start[stream], packets, tick, tick)) return -1;
     }
-    if (*at < end && r->gmem_due[stream] > tick) r->held_back = tick;
+    if (at < end && r->gmem_due[stream] > tick) r->held_back = tick;
     return 0;
 }
 
@@ -184,35 +213,32 @@ static int64_t next_image_tick(const Run *r) {
     return best;
 }
 
+/* Packets that are delivered and iterations that have finished. */
 static int take_events(Run *r, int64_t tick) {
-    Bucket due = take_bucket(&r->wheel, tick);
-    for (int32_t at = due.first; at >= 0; at = next_chunk(&r->wheel, at)) {
-        for (int32_t k = 0; k < r->wheel.chunks[at].count; k++) {
-            Event event = r->wheel.chunks[at].events[k];
-            if (event.turn != turn_of(tick)) {
-                if (add_event(&r->wheel, tick_of(event.turn, tick), event.what)) return -1;
-            } else if (event.what < r->places) {
-                r->asking[event.what >> 6] |= (uint64_t)1 << (event.what & 63);
-                r->askers[event.what]++;
-            } else if (event.what < r->places + r->p->stream_count) {
-                deliver(r, event.what - r->places, tick);
-            } else {
-                finish_iteration(r, event.what - r->places - r->p->stream_count);
-            }
+    if (turn_wheel(&r->events, tick)) return -1;
+    Word *row = row_of(&r->events, tick);
+    for (int32_t number = r->arrivals >> 6; number < r->events.words; number++) {
+        while (row[number].any) {
+            int32_t count, what = take_first(&r->events, &row[number], tick, number, &count);
+            if (what < r->finishes) deliver(r, what - r->arrivals, count, tick);
+            else finish_iteration(r, what - r->finishes);
         }
     }
-    give_back(&r->wheel, due);
     return 0;
 }
 
 /* The links of all that asks, in the order of streams and then of places: those of one place are alike. */
 static int serve(Run *r, int64_t tick) {
-    for (int32_t word = 0; word <= r->places >> 6; word++) {
-        while (r->asking[word]) {
-            int32_t at = word << 6 | __builtin_ctzll(r->asking[word]);
-            r->asking[word] &= r->asking[word] - 1;
-            for (; r->askers[at]; r->askers[at]--)
-                if (travel(r, r->place[at].next, pass(r, &r->place[at], tick), tick)) return -1;
+    Word *row = row_of(&r->events, tick);
+    for (int32_t number = 0; number < r->arrivals >> 6; number++) {
+        while (row[number].any) {
+            int32_t count, at = take_first(&r->events, &row[number], tick, number, &count);
+            while (count) {
+                int64_t behind;
+                int32_t together = pass(r, &r->place[at], count, tick, &behind);
+                if (travel(r, r->place[at].next, together, behind, tick)) return -1;
+                count -= together;
+            }
         }
     }
     return 0;
@@ -240,10 +266,12 @@ static int run(Run *r) {
         r->came_out = 0;
         if (*p->stop) return 3;
         int64_t sends = next_image_tick(r);
-        if (!r->wheel.pending && sends < 0) return 1;
+        end_tick(&r->events, tick);
+        int coming = are_coming(&r->events);
+        if (!coming && sends < 0) return 1;
         tick++;
-        if (!r->wheel.pending) tick = sends > tick ? sends : tick;
-        else while (is_empty(&r->wheel, tick) && (sends < 0 || sends > tick)) tick++;
+        if (!coming) tick = sends > tick ? sends : tick;
+        else while (is_empty(&r->events, tick) && (sends < 0 || sends > tick)) tick++;
     }
 }
 
@@ -256,7 +284,7 @@ static int lay_out(Run *r) {
     for (int32_t s = 0; s < p->stream_count; s++) {
         for (int32_t at = p->route_start[s]; at < p->route_start[s + 1]; at++) {
             int32_t link = p->route[at], width = p->width[link];
-            int32_t next = at + 1 < p->route_start[s + 1] ? at + 1 : r->places + s;
+            int32_t next = at + 1 < p->route_start[s + 1] ? at + 1 : r->arrivals + s;
             r->place[at] = (Place){link, p->elements[s] / width, p->elements[s] % width, next};
             r->alone[at] = takers[link] == 1;
         }
@@ -277,11 +305,11 @@ int kilotune_stream(const Problem *p, Outcome *o) {
     r->o = o;
     r->held_back = NEVER;
     r->places = p->route_start[p->stream_count];
+    r->arrivals = (r->places + 63) / 64 * 64;
+    r->finishes = r->arrivals + p->stream_count;
     size_t stages = (size_t)p->stage_count + 1, streams = (size_t)p->stream_count + 1, places = (size_t)r->places + 64;
     r->place = calloc(places, sizeof(Place));
     r->alone = calloc(places, 1);
-    r->asking = calloc(places / 64 + 1, sizeof(uint64_t));
-    r->askers = calloc(places, sizeof(int32_t));
     r->taken = calloc((size_t)p->link_count + 1, sizeof(Taken));
     r->stage = calloc(stages, sizeof(StageState));
     r->free_at = calloc(stages, sizeof(int64_t));
@@ -290,16 +318,16 @@ int kilotune_stream(const Problem *p, Outcome *o) {
     r->marked = calloc(stages, sizeof(int32_t));
     r->is_marked = calloc(stages, 1);
     int status = -1;
-    if (r->place && r->alone && r->asking && r->askers && r->taken && r->stage && r->free_at && r->gmem_next && r->from_gmem
+    if (r->place && r->alone && r->taken && r->stage && r->free_at && r->gmem_next && r->from_gmem
         && r->marked && r->is_marked) {
         r->gmem_due = r->gmem_next + streams;
         r->to_gmem = r->from_gmem + streams;
         for (int32_t s = 0; s < p->stage_count; s++) r->stage[s].input = r->stage[s].output = -1;
-        clear_wheel(&r->wheel);
-        status = lay_out(r) ? -1 : run(r);
+        status = open_events(&r->events, r->finishes + p->stage_count) || lay_out(r) ? -1 : run(r);
     }
-    free(r->place); free(r->alone); free(r->asking); free(r->askers); free(r->taken); free(r->stage); free(r->free_at);
-    free(r->gmem_next); free(r->from_gmem); free(r->marked); free(r->is_marked); free(r->wheel.chunks);
+    free(r->place); free(r->alone); free(r->taken); free(r->stage); free(r->free_at);
+    free(r->gmem_next); free(r->from_gmem); free(r->marked); free(r->is_marked);
+    close_events(&r->events);
     free(r);
     return status;
 }

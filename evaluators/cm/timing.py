@@ -85,4 +85,5 @@ def _timing(setting: Setting, found: OutcomeArrays, outcome: ctypes.Structure, *
         for number, stream in enumerate(setting.streams):
             if stream.reader == GMEM:
                 finish[found.delivered[number] // stream.packets :] = 0  # some of an image's results are no image
-    return StreamTiming(finish, None if found.starts is None else tuple(found.starts), deadlock)
+    held = None if outcome.was_full else tuple(found.most_held.tolist())
+    return StreamTiming(finish, None if found.starts is None else tuple(found.starts), deadlock, held)

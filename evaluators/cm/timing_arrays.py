@@ -68,13 +68,14 @@ def stream_problem(
 @dataclass(frozen=True, eq=False)
 class OutcomeArrays:
     """What timing.c writes. By image: `finish`, ticks; by stage: `started`, iterations, and `starts`, their ticks, if wanted; by
-    stream: packets `delivered`, `issued`, `freed`."""
+    stream: packets `delivered`, `issued`, `freed`, and those that are the former without the latter, at most."""
 
     finish: TickArray
     started: TickArray
     delivered: TickArray
     issued: TickArray
     freed: TickArray
+    most_held: TickArray
     starts: list[TickArray] | None
 
     @classmethod
@@ -88,6 +89,7 @@ class OutcomeArrays:
             np.zeros(streams, dtype=np.int64),
             np.zeros(streams, dtype=np.int64),
             np.zeros(streams, dtype=np.int64),
+            np.zeros(streams, dtype=np.int64),
             starts,
         )
 
@@ -98,6 +100,7 @@ class OutcomeArrays:
             delivered=keep.pointer(self.delivered),
             issued=keep.pointer(self.issued),
             freed=keep.pointer(self.freed),
+            most_held=keep.pointer(self.most_held),
             finish=keep.pointer(self.finish),
             starts=None if self.starts is None else keep.pointers(self.starts),
         )

@@ -10,6 +10,11 @@ static uint64_t mixed(uint64_t hash, int64_t value) {
     return x ^ (x >> 32);
 }
 
+/* In any order, and as often as there are of them: those of one tick do not depend on it. */
+static uint64_t hash_of_event(int64_t ticks, int32_t what, int64_t count) {
+    return mixed(mixed(7, ticks), what) * (uint64_t)count;
+}
+
 /* All that decides what happens after `tick`, counted from this tick and from image `r->through` on. */
 static uint64_t state_hash(const Run *r, int64_t tick) {
     const Problem *p = r->p;
@@ -30,12 +35,15 @@ static uint64_t state_hash(const Run *r, int64_t tick) {
         int64_t taken = (r->taken[k].tick - tick - 1) * p->width[k] + r->taken[k].used;
         hash = mixed(hash, taken > 0 ? taken : 0);
     }
+    for (int64_t then = tick + 1; then < tick + NEAR; then++)
+        for (int32_t what = 0; what < r->events.kinds; what++)
+            if (row_of(&r->events, then)[what >> 6].any >> (what & 63) & 1)
+                events += hash_of_event(then - tick, what, 1 + more_of(&r->events, then)[what]);
     for (int32_t bucket = 0; bucket < WHEEL; bucket++)
-        for (int32_t at = r->wheel.buckets[bucket].first; at >= 0; at = next_chunk(&r->wheel, at))
-            for (int32_t k = 0; k < r->wheel.chunks[at].count; k++) {
-                const Event *event = &r->wheel.chunks[at].events[k]; /* in any order: those of one tick do not depend on it */
-                int64_t then = (int64_t)event->turn * WHEEL + bucket;
-                events += mixed(mixed(7, then - tick), event->what);
+        for (int32_t at = r->events.buckets[bucket].first; at >= 0; at = r->events.chunks[at].next)
+            for (int32_t k = 0; k < r->events.chunks[at].count; k++) {
+                const Event *event = &r->events.chunks[at].events[k];
+                events += hash_of_event((int64_t)event->turn * WHEEL + bucket - tick, event->what, event->count);
             }
     return mixed(hash, (int64_t)events);
 }

@@ -28,9 +28,11 @@ typedef struct {
 typedef struct {
     int64_t *next;       /* by stage: iterations started, over all images */
     int64_t *delivered, *issued, *freed; /* by stream: packets */
+    int64_t *most_held;  /* by stream: issued and not freed, at any time */
     int64_t *finish;     /* by image */
     int64_t **starts;    /* by stage; NULL: not wanted */
     int64_t ticks;       /* the tick of the last event */
+    int64_t was_full;    /* something had to wait for room, or would have had to if it had been its turn on its core */
     int64_t settled_at, period_images, period_ticks; /* where the state has come back: images that are through; else 0 */
 } Outcome;
 
@@ -49,12 +51,11 @@ typedef struct { int32_t link, whole, rest, next; } Place; /* a link on a route;
 typedef struct {
     const Problem *p;
     Outcome *o;
-    Wheel wheel;
-    int32_t places;      /* on all routes. An event is a place, or behind them a stream that delivers or a stage that finishes */
+    Events events;
+    int32_t places;      /* on all routes. An event is a place where packets ask for a link, */
+    int32_t arrivals, finishes; /* or from these numbers on a stream that delivers packets, a stage that finishes an iteration */
     Place *place;
     uint8_t *alone;      /* by place: no other stream takes the link */
-    uint64_t *asking;    /* places, a bit each */
-    int32_t *askers;     /* by place */
     Taken *taken;        /* by link */
     StageState *stage;
     int64_t *free_at;    /* by core */

@@ -8,8 +8,9 @@ NETWORK is a named one, or the path of an ONNX file (a topology with constant we
 `mesh-8x8-bits` does. Without a network: those of CASES. `--random` takes so many random networks of few layers on an 8x8 mesh.
 
 Of each: stages of one replica; ticks an image in snake order, of the best mapping found, what no mapping beats, and the gap; the CPU
-seconds until something was feasible and until the best; mappings simulated to their steady state a CPU-second of simulation,
-and what the search promises itself of placements (fidelity A) a CPU-second of annealing.
+seconds until something was feasible and until the best; mappings measured, those of them that were simulated to their steady state (the
+others go on as one before them does, tick for tick, for nothing waits in their buffers either), and how many were measured a CPU-second
+of measuring; and what the search promises itself of placements (fidelity A) a CPU-second of annealing.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ CASES = (
 )
 COLUMNS = (
     *("network", "hardware", "stages", "snake", "best", "bound", "gap, %", "feasible after, s", "best after, s"),
-    *("simulations", "of them a s", "placements a s"),
+    *("measured", "simulated", "measured a s", "placements a s"),
 )
 SMALL = "mesh-8x8"
 
@@ -150,16 +151,17 @@ class SearchedNetwork:
     best: float = math.inf
     feasible_s: float = math.inf
     best_s: float = math.inf
-    simulations: int = 0
-    simulating_s: float = 0.0
+    measured: int = 0
+    measuring_s: float = 0.0
+    simulated: int = 0
     placements: int = 0
     annealing_s: float = 0.0
 
     def note(self, measurement: Measurement, begun: float, since: float) -> None:
         """A mapping that has been measured, by the CPU clock at the beginning of the search and of the measurement."""
         now = time.process_time()
-        self.simulations += 1
-        self.simulating_s += now - since
+        self.measured += 1
+        self.measuring_s += now - since
         ticks = ticks_of(measurement)
         if math.isfinite(ticks):
             self.feasible_s = min(self.feasible_s, now - begun)
@@ -170,8 +172,8 @@ class SearchedNetwork:
         """As COLUMNS has them."""
         gap = f"{100 * (self.best / self.bound - 1):.1f}" if math.isfinite(self.best) else "none found"
         shown = [f"{self.snake:.0f}", f"{self.best:.1f}", str(self.bound), gap]
-        shown += [f"{self.feasible_s:.1f}", f"{self.best_s:.1f}", str(self.simulations)]
-        rates = (self.simulations, self.simulating_s), (self.placements, self.annealing_s)
+        shown += [f"{self.feasible_s:.1f}", f"{self.best_s:.1f}", str(self.measured), str(self.simulated)]
+        rates = (self.measured, self.measuring_s), (self.placements, self.annealing_s)
         return [self.network, self.hardware, str(self.stages), *shown, *(f"{n / max(s, 1e-9):.1f}" for n, s in rates)]
 
 
@@ -187,7 +189,7 @@ def searched(graph: Graph, accelerator: Hardware, seconds: float, seed: int) -> 
     stages = len(space.lowered({}).pipeline.stages)
     snake = ticks_of(space.measure(snake_candidate(space, balanced=False)))
     row = SearchedNetwork(graph.name, accelerator.name, stages, snake, space.least_ticks)
-    with AnnealingClock() as clock:
+    with SearchClock() as clock:
         for candidate in joint_annealing(space, seed):
             if candidate is not None:
                 since = time.process_time()
@@ -197,18 +199,20 @@ def searched(graph: Graph, accelerator: Hardware, seconds: float, seed: int) -> 
                 row.note(measurement, begun, since)
             if time.process_time() - begun > seconds or row.best <= row.bound:
                 break
-        row.placements, row.annealing_s = clock.moves, clock.seconds
+        row.placements, row.annealing_s, row.simulated = clock.moves, clock.seconds, clock.simulated
     return row
 
 
-class AnnealingClock:
-    """Counts moves of all annealing meanwhile, each of which is a placement whose links are known exactly."""
+class SearchClock:
+    """Counts moves of all annealing meanwhile, each of which is a placement whose links are known exactly, and simulations of steady
+    states."""
 
     def __init__(self) -> None:
-        self.moves, self.seconds = 0, 0.0
+        self.moves, self.seconds, self.simulated = 0, 0.0, 0
 
-    def __enter__(self) -> AnnealingClock:
+    def __enter__(self) -> SearchClock:
         self._run = run = Annealer.run
+        self._simulate = simulate = CmSpace.simulate
 
         def timed(annealer: Annealer, start: Any, best_ticks: int, moves: int, *others: Any, **named: Any) -> Any:
             since = time.process_time()
@@ -216,11 +220,17 @@ class AnnealingClock:
             self.moves, self.seconds = self.moves + moves, self.seconds + time.process_time() - since
             return found
 
+        def counted(space: CmSpace, *of: Any, **named: Any) -> Any:
+            self.simulated += named.get("settle", False)
+            return simulate(space, *of, **named)
+
         Annealer.run = timed  # type: ignore[method-assign, assignment]
+        CmSpace.simulate = counted  # type: ignore[method-assign, assignment]
         return self
 
     def __exit__(self, *_: object) -> None:
         Annealer.run = self._run  # type: ignore[method-assign]
+        CmSpace.simulate = self._simulate  # type: ignore[method-assign]
 
 
 if __name__ == "__main__":

@@ -42,27 +42,34 @@ MOST_SHARED_ROOM = 2
 """Where stages share cores: with more, those that run ahead take their time from the others, and it takes longer till all go on alike."""
 
 
+@dataclass(frozen=True)
+class OccupiedBuffers:
+    """packets: by stream, when nothing is in their way. pace: the ticks in which the image is sent, those of the busiest core or link."""
+
+    packets: tuple[int, ...]
+    pace: int
+
+
 def buffer_capacities(
     lowered: LoweredPipeline,
     cores: Sequence[int],
-    routes: Sequence[Sequence[int]],
+    occupied: OccupiedBuffers,
     hardware: Hardware,
     rooms: Mapping[str, Option],
     held: Sequence[int] = (),
 ) -> tuple[int, ...]:
     """Packets by stream: what it occupies when nothing is in its way, and what comes in during the ticks `rooms` of its reader's
-    layer; 0, unbounded, towards GMEM. cores: by stage. routes: link numbers by stream. held: what streams hold over contended links, by
+    layer; 0, unbounded, towards GMEM. cores: by stage. occupied: of the same placement. held: what streams hold over contended links, by
     stream; asked for where a layer's buffers are AS_HELD."""
-    occupied, pace = _occupied(lowered, cores, routes, hardware)
-    stages = lowered.pipeline.stages
+    stages, pace = lowered.pipeline.stages, occupied.pace
     shares = _CoreShares.of(lowered.streams, cores, pace, hardware)
-    least, filled = np.array(occupied, dtype=np.int64), {}
+    least, filled = np.array(occupied.packets, dtype=np.int64), {}
     if ALL_OF_IT in rooms.values():
         filled[ALL_OF_IT] = shares.filled(least)
     if AS_HELD in rooms.values():
         filled[AS_HELD] = shares.filled(shares.grown(least, np.array(held, dtype=np.int64)))
     found = []
-    for number, (stream, packets) in enumerate(zip(lowered.streams, occupied, strict=True)):
+    for number, (stream, packets) in enumerate(zip(lowered.streams, occupied.packets, strict=True)):
         room = 0 if stream.reader == GMEM else rooms[stages[stream.reader].layer]
         found.append(
             int(filled[str(room)][number]) if room in filled else packets - -int(room) * stream.packets // pace
@@ -114,10 +121,10 @@ class _CoreShares:
         return low[self.reader]
 
 
-def _occupied(
+def occupied_buffers(
     lowered: LoweredPipeline, cores: Sequence[int], routes: Sequence[Sequence[int]], hardware: Hardware
-) -> tuple[list[int], int]:
-    """Packets by stream when nothing is in their way, and the pace at which the image is sent."""
+) -> OccupiedBuffers:
+    """Of a placement. cores: by stage. routes: link numbers by stream."""
     loads = link_loads(lowered.streams, routes, hardware.links)
     pace = max(core_ticks(lowered.image_ticks, cores), link_ticks(loads, hardware.links))
     hops = _hops(lowered, routes, hardware)
@@ -127,7 +134,7 @@ def _occupied(
         stream = lowered.streams[number]
         on_the_way = -(-(hops[number] + SUM_TICKS) * stream.packets // pace)
         found[number] = min(found[number], stream.minimum_capacity + 1 + on_the_way)
-    return found, pace
+    return OccupiedBuffers(tuple(found), pace)
 
 
 def _hops(lowered: LoweredPipeline, routes: Sequence[Sequence[int]], hardware: Hardware) -> list[int]:

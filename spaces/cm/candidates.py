@@ -28,7 +28,8 @@ from kilotune.search.space import (
     Option,
 )
 from kilotune.search.work_memory import NoMemory, WorkMemory
-from kilotune.spaces.cm.buffers import AS_HELD, BUFFER_OPTIONS, HELD_IMAGES, buffer_capacities
+from kilotune.spaces.cm.buffers import AS_HELD, BUFFER_OPTIONS, HELD_IMAGES, buffer_capacities, occupied_buffers
+from kilotune.spaces.cm.known_placement import KnownPlacement, SimulatedStream
 from kilotune.spaces.cm.lowered import LayerCost, LoweredPipeline, cores_needed, layer_costs, least_cores, least_ticks
 from kilotune.spaces.cm.network import PartitionedNetwork
 from kilotune.spaces.cm.pacing import layer_flows
@@ -66,7 +67,7 @@ class CmCandidates:
         self.shapes = network.shapes(plain.pipeline)
         self._lowered: dict[tuple[Replication, ...], LoweredPipeline] = {}
         self._alternatives: dict[tuple[int, int], tuple[tuple[int, ...], ...]] = {}
-        self._held: tuple[LoweredPipeline, tuple[int, ...], tuple[tuple[int, ...], ...], tuple[int, ...]] | None = None
+        self._known: KnownPlacement | None = None
         once = self.lowered({})
         chained = self.lowered({shape.name: CHAINED for shape in self.shapes if shape.row_blocks > 2})
         self.costs: tuple[LayerCost, ...] = layer_costs(
@@ -174,22 +175,44 @@ class CmCandidates:
         lowered = self.lowered(self.replicas(assignment))
         cores, routes = self._placed(lowered, assignment)
         rooms = {shape.name: assignment[f"buffer {shape.name}"] for shape in self.shapes}
+        return CoreMapping(cores, routes, self.capacities(lowered, cores, routes, rooms))
+
+    def capacities(
+        self,
+        lowered: LoweredPipeline,
+        cores: tuple[int, ...],
+        routes: tuple[tuple[int, ...], ...],
+        rooms: Mapping[str, Option],
+    ) -> tuple[int, ...]:
+        """Packets by stream, with the options of the buffer decisions by layer: see `buffer_capacities`."""
         held = self.held(lowered, cores, routes) if AS_HELD in rooms.values() else ()
-        return CoreMapping(cores, routes, buffer_capacities(lowered, cores, routes, self.hardware, rooms, held))
+        occupied = self._known_of(lowered, cores, routes).occupied
+        return buffer_capacities(lowered, cores, occupied, self.hardware, rooms, held)
+
+    def _known_of(
+        self, lowered: LoweredPipeline, cores: tuple[int, ...], routes: tuple[tuple[int, ...], ...]
+    ) -> KnownPlacement:
+        """What is known of the last placement is kept: one that a search looks at is measured with several kinds of buffers."""
+        if self._known is None or not self._known.is_of(lowered, cores, routes):
+            occupied = occupied_buffers(lowered, cores, routes, self.hardware)
+            self._known = KnownPlacement(lowered, tuple(cores), tuple(routes), occupied)
+        return self._known
 
     def held(
         self, lowered: LoweredPipeline, cores: tuple[int, ...], routes: tuple[tuple[int, ...], ...]
     ) -> tuple[int, ...]:
         """The most packets that each stream ever holds when no buffer is bounded, of a stream of images at the promised pace over
-        contended links. Those of the last mapping are kept, for a search asks for them before it has it measured."""
-        if self._held is None or self._held[:3] != (lowered, cores, routes):
+        contended links. Those of the last placement are kept, for a search asks for them before it has it measured."""
+        known = self._known_of(lowered, cores, routes)
+        if known.held is None:
             unbounded = CoreMapping(cores, routes, (0,) * len(routes))
             pace = self.promised_ticks(lowered, unbounded)
             starts = self.simulate(lowered, unbounded, HELD_IMAGES, record_starts=True).starts
             assert starts is not None  # they were asked for
             packets = held_packets(lowered.pipeline, lowered.streams, lowered.ticks, starts, pace)
-            self._held = lowered, cores, routes, packets
-        return self._held[3]
+            self._known = known = replace(known, held=packets)
+        assert known.held is not None
+        return known.held
 
     def _placed(
         self, lowered: LoweredPipeline, assignment: Assignment
@@ -272,7 +295,13 @@ class CmCandidates:
 
     def steady_timing(self, lowered: LoweredPipeline, mapping: CoreMapping) -> tuple[StreamTiming, float]:
         """Fidelity B over a stream of images, and the ticks from one to the next once it has settled. The first images meet
-        empty links, and the last ones have nobody behind them: neither counts."""
+        empty links, and the last ones have nobody behind them: neither counts. Not simulated where a stream through the same placement is
+        known in which no buffer was ever as full as this mapping's are large."""
+        known = self._known_of(lowered, mapping.cores, mapping.routes)
+        capacities = tuple(mapping.capacities)
+        before = known.streamed(capacities)
+        if before is not None:
+            return before.timing, before.ticks
         first = self.simulate(lowered, mapping, 1)
         if first.deadlock is not None:
             return first, math.inf
@@ -284,7 +313,9 @@ class CmCandidates:
             return timing, math.inf
         ticks = steady_ticks(timing.finish_ticks[warm : warm + SETTLED_IMAGES + 1])
         # Images that catch up after a jam make a few short steps; nothing goes on faster than what is busy all the time.
-        return timing, max(ticks, float(self.promised_ticks(lowered, mapping)))
+        ticks = max(ticks, float(self.promised_ticks(lowered, mapping)))
+        self._known = replace(known, streams=(*known.streams, SimulatedStream.of(capacities, first, timing, ticks)))
+        return timing, ticks
 
     def check(self, assignment: Assignment) -> None:
         """ValueError when the accelerator could not run the candidate; see `check_mapping`."""
@@ -315,7 +346,7 @@ class CmCandidates:
 
     def __getstate__(self) -> dict[str, Any]:
         # workers lower again what they need
-        return {**self.__dict__, "_lowered": {}, "_held": None, "work_memory": NoMemory()}
+        return {**self.__dict__, "_lowered": {}, "_known": None, "work_memory": NoMemory()}
 
     def _check_sram(self, once: LoweredPipeline) -> None:
         """ValueError when a stage's least buffers exceed a core's SRAM, and cutting its layer up does not help."""

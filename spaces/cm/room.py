@@ -12,7 +12,6 @@ from collections.abc import Mapping
 import numpy as np
 
 from kilotune.codegen.cm.mapping import sram_bytes, stages_by_core
-from kilotune.spaces.cm.buffers import buffer_capacities
 from kilotune.spaces.cm.candidates import CmCandidates
 from kilotune.spaces.cm.designs import Design, carried_over, routes_of
 from kilotune.spaces.cm.lowered import LayerCost, cores_needed
@@ -24,10 +23,9 @@ MOST_TIMES = 2
 
 def too_large(space: CmCandidates, design: Design) -> dict[str, float]:
     """Layers whose buffers exceed a core's SRAM when they have no room to spare, with how many times as large they are."""
-    none, cores = {shape.name: 0 for shape in space.shapes}, design.placement.cores
-    return _exceeding(
-        space, design, buffer_capacities(design.lowered, cores, routes_of(space, design), space.hardware, none)
-    )
+    none = {shape.name: 0 for shape in space.shapes}
+    routes = tuple(routes_of(space, design))
+    return _exceeding(space, design, space.capacities(design.lowered, design.placement.cores, routes, none))
 
 
 def crowded(space: CmCandidates, design: Design) -> dict[str, float]:

@@ -13,7 +13,7 @@ from kilotune.codegen.cm.topologies import torus
 from kilotune.codegen.onnx.quantise import integer_shape
 from kilotune.experiments.problems.cm.networks import weightless
 from kilotune.spaces.cm import joint
-from kilotune.spaces.cm.buffers import ALL_OF_IT, MOST_ROOM, buffer_capacities
+from kilotune.spaces.cm.buffers import ALL_OF_IT, MOST_ROOM
 from kilotune.spaces.cm.space import CmSpace
 
 
@@ -24,7 +24,7 @@ def test_buffers_that_fill_a_core_fit_and_a_tick_more_does_not(name: str, hardwa
     stages, streams = lowered.pipeline.stages, lowered.streams
     mapping = space.mapping(space.candidate({}, range(len(stages)), buffer=ALL_OF_IT))
     pace = space.promised_ticks(lowered, mapping)
-    none = buffer_capacities(lowered, mapping.cores, mapping.routes, space.hardware, {s.layer: 0 for s in stages})
+    none = space.capacities(lowered, mapping.cores, mapping.routes, {s.layer: 0 for s in stages})
     used = sram_bytes(streams, mapping.capacities, len(stages))
     assert max(used) <= space.hardware.sram_bytes
     filled = 0

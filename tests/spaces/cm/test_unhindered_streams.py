@@ -1,0 +1,83 @@
+"""Streams in which nothing waits for room: the same with any buffers that hold as much, so that nobody need simulate them again."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+
+import pytest
+
+from kilotune.codegen.cm.hardware import load_hardware
+from kilotune.codegen.onnx.quantise import integer_shape
+from kilotune.evaluators.cm.stream import Setting, StreamTiming
+from kilotune.evaluators.cm.timing import load_timing, simulate
+from kilotune.experiments.problems.cm.networks import weightless
+from kilotune.search.space import Option
+from kilotune.spaces.cm.space import CmSpace
+from tests.spaces.cm.random_pipelines import random_setting
+
+pytestmark = pytest.mark.skipif(load_timing() is None, reason="no C compiler")
+
+IMAGES = 4
+
+
+def streamed(setting: Setting, capacities: tuple[int, ...]) -> StreamTiming:
+    return simulate(dataclasses.replace(setting, capacities=capacities), IMAGES, record_starts=True)
+
+
+def starts(timing: StreamTiming) -> list[list[int]]:
+    assert timing.starts is not None
+    return [stage.tolist() for stage in timing.starts]
+
+
+def test_buffers_of_what_was_held_change_no_tick_and_with_a_packet_less_something_waits() -> None:
+    waiting = shared = 0
+    for seed in range(120):
+        setting = random_setting(seed)
+        free = streamed(setting, (0,) * len(setting.streams))
+        assert free.held is not None, seed
+        same = streamed(setting, free.held)
+        assert starts(same) == starts(free), seed
+        is_shared = len(setting.sharing) < len(setting.ticks)
+        # On a shared core a stage may lack room while another one has its turn: whether that hinders is not known.
+        assert same.held == free.held or (is_shared and same.held is None), seed
+        assert same.finish_ticks.tolist() == free.finish_ticks.tolist(), seed
+        shared += is_shared
+        tight = [
+            number for number, packets in enumerate(free.held) if packets > 1 and setting.streams[number].reader >= 0
+        ]
+        for number in tight[:3]:
+            less = tuple(packets - (n == number) for n, packets in enumerate(free.held))
+            assert streamed(setting, less).held is None, seed
+            waiting += 1
+        bounded = simulate(setting, IMAGES, record_starts=True)
+        if bounded.held is not None:
+            assert (starts(bounded), bounded.held) == (starts(free), free.held), seed
+    assert min(waiting, shared) > 15
+
+
+def test_a_candidate_whose_buffers_hinder_nothing_measures_what_a_simulation_of_its_own_says(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    network, hardware = integer_shape(weightless("resnet20")), load_hardware("mesh-8x8-16")
+    space, simulated = CmSpace.of(network, hardware), 0
+    plain = CmSpace.simulate
+
+    def counted(space: CmSpace, *of: object, **named: object) -> object:
+        nonlocal simulated
+        simulated += 1
+        return plain(space, *of, **named)  # type: ignore[arg-type]
+
+    def measured(space: CmSpace, buffer: Option) -> Mapping[str, float]:
+        stages = len(space.lowered({}).pipeline.stages)
+        return space.measure(space.candidate({}, range(stages), buffer=buffer)).metrics
+
+    monkeypatch.setattr(CmSpace, "simulate", counted)
+    asked = {}
+    for buffer in ("held", "all", 0, 0):
+        before, found = simulated, measured(space, buffer)
+        asked[buffer] = asked.get(buffer, 0) + simulated - before
+        assert found == measured(CmSpace.of(network, hardware), buffer), buffer
+    assert asked["held"] == 3  # what streams hold; one image; many
+    assert asked["all"] == 0
+    assert asked[0] == 2  # they hold things up; once
