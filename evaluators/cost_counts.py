@@ -8,13 +8,14 @@ from typing import assert_never
 import numpy as np
 
 from kilotune.codegen import ir
-from kilotune.codegen.arrays import FloatArray
+from kilotune.codegen.arrays import FloatArray, IntArray
 from kilotune.codegen.emit.fusion import find_chains
 from kilotune.codegen.emit.preshift import preshifted_rows
 from kilotune.codegen.emit.schedule import norm_bits, schedule_elements, window_axes
 from kilotune.codegen.emit.shape import CodeShape
 from kilotune.codegen.emit.storage import make_storage
 from kilotune.codegen.fixed.table import Column, FixedBatch
+from kilotune.evaluators.call_memory import CallMemory
 from kilotune.evaluators.cost_collector import Access, Collector, CountedOperand
 from kilotune.evaluators.cost_features import Terms, kind_position, loop_kind, number, width_position
 from kilotune.evaluators.cost_narrow import NarrowSums
@@ -35,6 +36,7 @@ class CostFeatures:
         self._labels = [columns[name] for name in ir.label_variables(program)]
         storage = make_storage(program, dict.fromkeys(columns, 16), dict.fromkeys(columns, 0))
         self._products = ProductCosts(self._variables, parameters, storage, shape)
+        self._memory = CallMemory(self._variables, storage, shape) if shape.rows or shape.unroll else None
         chains = find_chains(program, storage, shape).values()
         self._chains = {row: chain for chain in chains for row in chain.rows}
         self._narrow = NarrowSums(program, parameters)
@@ -56,6 +58,16 @@ class CostFeatures:
         if self._program.result_kind is ir.ResultKind.REAL:
             self._copy_result(collector)
         return collector.collected()
+
+    def scratch_bytes(self, batch: FixedBatch) -> IntArray:
+        """RAM that operations need besides [candidates], at most, where code is written for speed; only one of them runs at a time."""
+        most = np.zeros(len(batch), dtype=np.int64)
+        if self._memory is None:
+            return most
+        collector = Collector(batch, preshifted_rows(batch), self._labels)
+        for row, (operation, _) in enumerate(self._executed):
+            most = np.maximum(most, self._memory.scratch_bytes(collector, row, operation))
+        return most
 
     def _copy_result(self, c: Collector) -> None:
         result, size = self._program.result, float(self._program.result.size)

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kilotune.codegen import ir
-from kilotune.codegen.arrays import FloatArray
+from kilotune.codegen.arrays import FloatArray, IntArray
 from kilotune.codegen.diagnostics import InputError
 from kilotune.codegen.emit.shape import CodeShape
 from kilotune.codegen.fixed.table import FixedBatch
@@ -95,6 +95,10 @@ class CostModel:
     def cycles(self, batch: FixedBatch) -> npt.NDArray[np.float64]:
         """Predicted cycles of one inference [candidates]."""
         return self._features.terms(batch).times(self._cycles)
+
+    def scratch_bytes(self, batch: FixedBatch) -> IntArray:
+        """RAM that fast inner loops take besides variables [candidates], at most."""
+        return self._features.scratch_bytes(batch)
 
 
 @dataclass(frozen=True)

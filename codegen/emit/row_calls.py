@@ -54,7 +54,8 @@ def row_calls(context: Context) -> tuple[RowCall, ...]:
 def interleaved_weights(context: Context) -> dict[str, int]:
     """Parameters that are faster to read interleaved (`VariableStorage.interleaved`), with the length of their rows: whole ones that such
     calls alone read, all with operands of a width for which that holds."""
-    storage, found, others = context.storage, dict[str, int](), set[str]()
+    storage, found = context.storage, dict[str, int]()
+    others = {storage.program.result.variable}
     called = {id(product.operation): product for product in _called_products(context)}
     for operation in ir.operations(storage.program.body):
         views = [operand for operand in operation.operands if isinstance(operand, ir.View)]

@@ -234,7 +234,10 @@ class FixedPointEvaluator:
         bits = batch.bits.astype(np.int64)
         flash = self.footprint.flash_bytes(batch.stored_bits, self.footprint.table_bytes(batch))
         flash += self.footprint.beside_bytes(batch) + self.unpacking.code_bytes(batch)
-        ram = self.footprint.ram_bytes(bits) + self.footprint.scratch_bytes(batch)
+        scratch = self.footprint.scratch_bytes(batch)
+        if self._costs is not None:
+            scratch = np.maximum(scratch, self._costs.scratch_bytes(batch))
+        ram = self.footprint.ram_bytes(bits) + scratch
         columns = {
             "flash_bytes": flash,
             "ram_bytes": ram,

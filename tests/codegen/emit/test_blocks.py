@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import tempfile
 from pathlib import Path
 
@@ -89,6 +90,15 @@ def test_codes_of_rows_are_interleaved_as_they_are_read(coded: str, named: str) 
     lowering = ShiftryLowering(program, {}, accumulator=Accumulator.WIDE)
     batch = lowering.lower([[16] * 5], [[14, 14, 10, 10, 10]], encoded, (ParameterEncoding(8, 0, rows=rows),))
     assert f"{named}(" in assert_agrees(model, batch, "rows4")
+
+
+@needs_compiler
+def test_weights_that_are_returned_are_not_interleaved() -> None:
+    model, batch = _twice_multiplied(16, shared=False)
+    returned = ir.whole(next(v for v in model.program.variables if v.name == "W"))
+    program = dataclasses.replace(model.program, result=returned)
+    model = dataclasses.replace(model, program=program)
+    assert "flash8i" not in assert_agrees(model, dataclasses.replace(batch, program=program), "rows4")
 
 
 def _twice_multiplied(features: int, *, shared: bool) -> tuple[RandomModel, FixedBatch]:
