@@ -16,9 +16,10 @@ from kilotune.codegen.emit.row_results import ResultKinds
 from kilotune.codegen.emit.two_operands import two_operand_instructions
 
 MACRO = """\
-/* whether the processor has instructions on pairs of 16 bits; without optimisation too few registers are free for these loops */
+/* whether the processor has instructions on pairs of 16 bits; without optimisation too few registers are free for these loops, and
+   none may be kept back: a build that keeps a frame pointer or another one defines KT_NO_PAIRS */
 #if defined(__GNUC__) && defined(__OPTIMIZE__) && defined(__ARM_FEATURE_DSP) && defined(__ARM_FEATURE_UNALIGNED) \\
-    && !defined(__ARM_BIG_ENDIAN)
+    && !defined(__ARM_BIG_ENDIAN) && !defined(KT_NO_PAIRS)
 #define KT_PAIRS 1
 #endif"""
 
