@@ -246,7 +246,8 @@ def _run(given: list[str]) -> int:
         click.echo(INTERRUPTED_LINE, err=True)
         return ExitStatus.INTERRUPTED
     except click.ClickException as error:
-        click.echo(f"tune: {sentence(error.format_message())}", err=True)
+        said = " ".join(error.format_message().split())
+        click.echo(f"tune: {sentence(said)}", err=True)
         return ExitStatus.BAD_INPUT
     except Exception as error:
         if "--debug" in given:

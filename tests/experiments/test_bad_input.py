@@ -135,6 +135,7 @@ def test_one_mistake_at_a_time(mistake: str, space: str, folder: Path, capsys: p
         (("--space", "shiftry", "--drop", "nan"), "finite"),
         (("--space", "shiftry", "--time-limit", "soon"), "'soon': expected a time such as 30s"),
         (("--space", "shiftry", "--ray", "localhost:1"), "The Ray cluster localhost:1 cannot be reached"),
+        (("list",), "Choose from: spaces, strategies, devices"),
         (("resume", "never"), "holds no study 'never'"),
         (("resum", "never"), "Did you mean 'resume'?"),
         (("--space", "shiftry", "--budgte", "1s"), "--budget"),
