@@ -29,7 +29,7 @@ MOST_NODES = 1 << 18
 """Beyond, no program fits anything this is for."""
 
 MOST_RESULTS = 1 << 12
-"""Of regressors, whose files may state any number."""
+"""That a regressor may have: its file may state any number."""
 
 
 def read_forest(path: Path) -> Forest:

@@ -124,7 +124,7 @@ class _CoreShares:
 def occupied_buffers(
     lowered: LoweredPipeline, cores: Sequence[int], routes: Sequence[Sequence[int]], hardware: Hardware
 ) -> OccupiedBuffers:
-    """Of a placement. cores: by stage. routes: link numbers by stream."""
+    """What a placement decides. cores: by stage. routes: link numbers by stream."""
     loads = link_loads(lowered.streams, routes, hardware.links)
     pace = max(core_ticks(lowered.image_ticks, cores), link_ticks(loads, hardware.links))
     hops = _hops(lowered, routes, hardware)
