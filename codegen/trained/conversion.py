@@ -154,7 +154,9 @@ def _convert(builder: Builder, node: TrainedNode) -> None:
     there = (builder.constants, builder.tensors, builder.labels)
     unwritten = [name for name in names if not any(name in values for values in there)]
     if unwritten:
-        raise ValueError(f"expected inputs that were written before, found {unwritten[0]!r} (nodes stand in the order in which they run)")
+        raise ValueError(
+            f"expected inputs that were written before, found {unwritten[0]!r} (nodes stand in the order in which they run)"
+        )
     try:
         CONVERTERS[node.kind](builder, node)
     except InputError as error:
