@@ -94,6 +94,10 @@ def _copy(name: str, bits: int, *, long: bool) -> str:
             p += {4 * together};
         }}"""
     return f"""\
+#if defined(__GNUC__) && !defined(__clang__) /* which may guess wrongly how many elements there are at most, and warn */
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wstringop-overflow"
+#endif
 /* rows > 0 runs of n > 0 elements, each so many after the one before */
 KT_NOINLINE void {name}({kind} *to, const {kind} *from, uint_fast16_t rows, uint_fast16_t n,
     uint_fast16_t step_from, uint_fast16_t step_to)
@@ -102,12 +106,15 @@ KT_NOINLINE void {name}({kind} *to, const {kind} *from, uint_fast16_t rows, uint
         {kind} *q = to;
         const {kind} *p = from;
         uint_fast16_t k = n;
-#if defined(KT_PAIRS) /* a word at a time, wherever it lies */
-        __asm__ volatile("" : "+r"(k)); /* or compilers guess how many, and warn wrongly */{chunks if long else ""}
-        for (; k >= {together}; k -= {together}) {{
-            __builtin_memcpy(q, p, 4);
-            q += {together};
-            p += {together};
+#if defined(KT_PAIRS) /* a word at a time, wherever it lies */{chunks if long else ""}
+        uint_fast16_t words = k / {together};
+        k %= {together};
+        if (words != 0) {{
+            do {{
+                __builtin_memcpy(q, p, 4);
+                q += {together};
+                p += {together};
+            }} while (--words != 0);
         }}
         if (k != 0)
 #endif
@@ -118,4 +125,7 @@ KT_NOINLINE void {name}({kind} *to, const {kind} *from, uint_fast16_t rows, uint
         from += step_from;
         to += step_to;
     }} while (--rows != 0);
-}}"""
+}}
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC diagnostic pop
+#endif"""
