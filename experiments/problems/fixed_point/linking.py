@@ -7,7 +7,7 @@ import numpy as np
 from kilotune.codegen import ir
 from kilotune.evaluators.code_size import CodeSize, fitted_code_size
 from kilotune.evaluators.on_device import target_of
-from kilotune.evaluators.simulated import of_emitted
+from kilotune.evaluators.simulated import DeviceError, of_emitted
 from kilotune.experiments.problems.fixed_point.export import emit_program
 from kilotune.experiments.problems.fixed_point.model import TunedModel
 from kilotune.search.space import Assignment, Decision, Option
@@ -16,6 +16,10 @@ from kilotune.spaces.shiftry.formats import DEFAULT_BITS, DEMOTED_BITS, parse_fo
 
 DRAWN = 16
 """Candidates that are linked to learn from, besides the widest one and that of 8 bits: at a fifth of a second each some three seconds."""
+
+
+LEAST_LINKED = 6
+"""Fewer say too little."""
 
 
 def linked_flash_bytes(problem: TunedModel, candidate: Assignment) -> int:
@@ -31,15 +35,22 @@ def linked_flash_bytes(problem: TunedModel, candidate: Assignment) -> int:
 
 def learnt_code_size(problem: TunedModel, formats: ShiftryCandidates) -> CodeSize:
     """What code takes in the programs of a problem, by which of their variables have more than 8 bits: from candidates of `formats`, always
-    the same ones, that are linked. DeviceError as `linked_flash_bytes`."""
+    the same ones, that are linked, as far as the processor has room for them. DeviceError where it has for too few."""
     names = [decision.name for decision in formats.format_decisions]
     candidates = _drawn(formats)
     program = formats.task.program
     columns = [[variable.name for variable in program.variables].index(name) for name in names]
     wide = np.array([formats.lower([one]).bits[0, columns] > DEMOTED_BITS for one in candidates], dtype=np.int64)
     flash = [metrics["flash_bytes"] for metrics in formats.costs(candidates)]
-    linked = [linked_flash_bytes(problem, one) for one in candidates]
-    return fitted_code_size(names, wide, [whole - held for whole, held in zip(linked, flash, strict=True)])
+    linked, beyond = dict[int, int](), DeviceError("No candidate was linked.")
+    for number, one in enumerate(candidates):
+        try:
+            linked[number] = linked_flash_bytes(problem, one)
+        except DeviceError as error:
+            beyond = error
+    if len(linked) < LEAST_LINKED:
+        raise beyond
+    return fitted_code_size(names, wide[list(linked)], [whole - flash[number] for number, whole in linked.items()])
 
 
 def _drawn(formats: ShiftryCandidates) -> list[Assignment]:

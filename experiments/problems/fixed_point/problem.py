@@ -348,7 +348,8 @@ def _space_on_device(request: TuneRequest, bundle: Bundle, task: Task, options: 
     try:
         code = learnt_code_size(TunedModel(request, bundle, plain), plain)
     except DeviceError as error:
-        raise InputError(request.input, expected="a model whose programs can be linked", found=str(error)) from error
+        found = f"none that could be ({str(error).rstrip('.')})"
+        raise InputError(request.input, expected="a model with programs that can be linked", found=found) from error
     return _space(request.space, task, options, code)
 
 

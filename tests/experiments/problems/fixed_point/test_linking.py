@@ -5,8 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from kilotune.codegen.diagnostics import InputError
 from kilotune.codegen.fixed.table import FixedBatch
 from kilotune.evaluators.code_size import fitted_code_size
+from kilotune.evaluators.simulated import DeviceError
 from kilotune.experiments.problems.building import build_problem
 from kilotune.experiments.problems.fixed_point import linking
 from kilotune.experiments.problems.fixed_point.model import TunedModel
@@ -29,6 +31,36 @@ def supposed(problem: TunedModel, candidate: Assignment) -> int:
     assert isinstance(space, ShiftrySpace)
     held = space.costs([candidate])[0]["flash_bytes"]
     return int(held) + BASE + A_VARIABLE * wide(space.lower([candidate]))
+
+
+@needs_avr
+@pytest.mark.parametrize(("most", "told"), [(6, True), (-1, False)])
+def test_programs_that_the_processor_has_no_room_for_are_left_out(
+    most: int, told: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where too few are left, the model is refused."""
+
+    def narrow_only(problem: TunedModel, candidate: Assignment) -> int:
+        assert isinstance(problem.space, ShiftrySpace)
+        if wide(problem.space.lower([candidate])) > most:
+            raise DeviceError("The program needs more flash than there is.")
+        return supposed(problem, candidate)
+
+    monkeypatch.setattr(linking, "linked_flash_bytes", narrow_only)
+    request = request_from(
+        "shiftry", input="protonn-cancer", device="uno", limits=("linked=3000",), options={"narrow": True}
+    )
+    if not told:
+        with pytest.raises(
+            InputError, match=r"found none that could be \(The program needs more flash than there is\)"
+        ):
+            build_problem(request)
+        return
+    problem = build_problem(request)
+    assert isinstance(problem, ModelProblem)
+    assert isinstance(problem.space, ShiftrySpace)
+    narrow = {decision.name: decision.options[-1] for decision in problem.space.decisions}
+    assert problem.space.costs([narrow])[0]["linked_bytes"] == pytest.approx(supposed(problem, narrow), abs=25)
 
 
 @needs_avr
