@@ -94,7 +94,7 @@ def _copy(name: str, bits: int, *, long: bool) -> str:
             p += {4 * together};
         }}"""
     return f"""\
-#if defined(__GNUC__) && !defined(__clang__) /* which may guess wrongly how many elements there are at most, and warn */
+#if defined(__GNUC__) && __GNUC__ >= 7 && !defined(__clang__) /* may guess wrongly how many elements there are, and warn */
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wstringop-overflow"
 #endif
@@ -126,6 +126,6 @@ KT_NOINLINE void {name}({kind} *to, const {kind} *from, uint_fast16_t rows, uint
         to += step_to;
     }} while (--rows != 0);
 }}
-#if defined(__GNUC__) && !defined(__clang__)
+#if defined(__GNUC__) && __GNUC__ >= 7 && !defined(__clang__)
 #pragma GCC diagnostic pop
 #endif"""
