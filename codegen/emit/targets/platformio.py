@@ -9,10 +9,9 @@ from kilotune.codegen.emit.targets.recording import AVR_SAMPLE_BYTES, Export, fa
 from kilotune.codegen.emit.targets.sketch import BAUD, sketch
 from kilotune.codegen.emit.targets.target import ProjectTarget
 
-_AVR = "atmelavr"
 _BOARDS = (
-    ("uno", _AVR, "uno"),
-    ("mega", _AVR, "megaatmega2560"),
+    ("uno", "atmelavr", "uno"),
+    ("mega", "atmelavr", "megaatmega2560"),
     ("mkr1000", "atmelsam", "mkr1000USB"),
     ("nano33", "nordicnrf52", "nano33ble"),
 )
@@ -50,8 +49,6 @@ def _ini(level: str) -> str:
         lines += ["build_unflags = -Os"]
     for name, platform, board in _BOARDS:
         lines += ["", f"[env:{name}]", f"platform = {platform}", f"board = {board}"]
-        if platform == _AVR:  # calls that reach a word shorter, as programs are measured
-            lines.append("build_flags = ${env.build_flags} -Wl,--relax")
     return "\n".join(lines) + "\n"
 
 

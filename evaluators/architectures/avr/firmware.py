@@ -14,9 +14,7 @@ from kilotune.evaluators.elf import Elf, read_elf
 from kilotune.evaluators.simulated import Artefact, DeviceError, Sizes
 
 WARNINGS = ("-Wall", "-Wextra", "-Werror")
-FLAGS = ("-std=gnu99", "-fwrapv", "-ffunction-sections", "-fdata-sections", "-mrelax", "-Wl,--gc-sections")
-"""-mrelax: the linker makes calls and jumps that reach a word shorter and a cycle faster."""
-
+FLAGS = ("-std=gnu99", "-fwrapv", "-ffunction-sections", "-fdata-sections", "-Wl,--gc-sections")
 DATA_SPACE = 0x800000
 """Where avr-gcc's linker scripts put the data space."""
 

@@ -49,8 +49,8 @@ def test_cycles_are_those_of_the_data_sheet(mcu: str) -> None:
 
 
 def test_an_empty_inference_is_a_call_and_a_return() -> None:
-    """RCALL 3, LDI 1 twice, RET 4, and one LDI for the mark that ends it: the marks themselves are not counted."""
-    assert int(run_body("").cycles[0]) == 3 + 1 + 1 + 4
+    """CALL 4, LDI 1 twice, RET 4, and one LDI for the mark that ends it: the marks themselves are not counted."""
+    assert int(run_body("").cycles[0]) == 4 + 1 + 1 + 4
 
 
 @pytest.mark.parametrize("level", ["-Os", "-O2"])
