@@ -59,7 +59,7 @@ def test_scores_do_not_saturate() -> None:
     quantised = quantise(graph, scores)
     found = evaluate(quantised.graph, quantised.image(scores[7]), integer=True)["y"].reshape(-1)
     assert 200 < found[0] < found[1] < 32767
-    assert quantised.exponents["y"] == 2 - 8
+    assert quantised.exponents["y"] == -3  # 300 takes 13 of 16 bits, and results may be eight times as large
 
 
 def test_what_a_relu_cuts_off_takes_no_bits() -> None:
