@@ -101,7 +101,7 @@ def test_networks_keep_small_budgets_and_are_never_worse_than_the_paper_s(strate
 
 
 def test_a_network_gets_a_mapping_within_its_budget_without_a_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
-    """5 s ended with nothing: a candidate of ResNet-20 took 4.3 s in Python, on a machine that takes 0.2 s for the loop below. Such machines
+    """5 s ended with nothing: a candidate of ResNet-20 took 4.3 s in Python, where the loop below takes 0.2 s. Such machines
     vary by a third besides."""
     monkeypatch.setattr(timing, "load_timing", lambda: None)
     space = build_problem(request_from("cm", input="resnet20")).space
