@@ -101,15 +101,19 @@ def test_networks_keep_small_budgets_and_are_never_worse_than_the_paper_s(strate
 
 
 def test_a_network_gets_a_mapping_within_its_budget_without_a_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
-    """5 s ended with nothing: a candidate of ResNet-20 took 4.3 s in Python, where the loop below takes 0.2 s. Such machines
-    vary by a third besides."""
+    """5 s ended with nothing: a candidate of ResNet-20 took 4.3 s in Python. The loop takes 0.2 s on such a machine, and here 16 times as
+    much brings a mapping; a second search is for machines that others share."""
     monkeypatch.setattr(timing, "load_timing", lambda: None)
-    space = build_problem(request_from("cm", input="resnet20")).space
-    begun = time.process_time()
-    assert sum(number * number % 7 for number in range(3_000_000)) > 0
-    slower = max(1.0, (time.process_time() - begun) / 0.15)
-    study, _ = searched(space, "anneal", 3.5 * slower)
-    assert study.front.best is not None
+    found = []
+    for _ in range(2):
+        begun = time.process_time()
+        assert sum(number * number % 7 for number in range(3_000_000)) > 0
+        budget_s = 22 * (time.process_time() - begun)
+        space = build_problem(request_from("cm", input="resnet20")).space
+        found.append(searched(space, "anneal", budget_s)[0].front.best)
+        if found[-1] is not None:
+            return
+    assert any(found)
 
 
 def test_a_kernel_that_got_no_program_is_no_bad_input(
