@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "chain_lengths.h"
+#include "draws.h"
 
 enum { LANES = 8, FIRST = 4, NONE = 255, UNIT = 256, MISSING = 1 << 20, NOWHERE = 1 << 30, LONGEST_MOVED = 4 };
 /* Lanes of a price: 2 * taken + out, and FIRST + out where a walk begins. */
@@ -39,17 +40,6 @@ typedef struct {
     int32_t chained, tried_chained;
     Chain chain;
 } Walker;
-
-static uint64_t draw(Walker *w)
-{
-    uint64_t z = w->p->random += 0x9e3779b97f4a7c15ULL;
-    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ULL;
-    z = (z ^ (z >> 27)) * 0x94d049bb133111ebULL;
-    return z ^ (z >> 31);
-}
-
-static int32_t below(Walker *w, int32_t count) { return (int32_t)(((draw(w) >> 32) * (uint64_t)count) >> 32); }
-static double share(Walker *w) { return (double)(draw(w) >> 11) * 0x1.0p-53; }
 
 static int32_t constants_at(const Walker *w, int32_t place) { return w->p->constants - place * w->p->dropped; }
 static int32_t places(const Walker *w) { return w->p->dropped ? w->p->kernels : 1; }
@@ -160,15 +150,15 @@ static void take(Walker *w, const int32_t *constants, const int32_t *order, int3
 /* One that stands in the place of an old one, or is drawn anew. */
 static int32_t another(Walker *w, const int32_t *constants, int32_t at)
 {
-    int32_t old = constants[at], other = constants[below(w, w->p->constants)];
+    int32_t old = constants[at], other = constants[below(&w->p->random, w->p->constants)];
     static const int32_t BESIDE[8] = {-8, -4, -2, -1, 1, 2, 4, 8};
-    int32_t bits = 0, sign = below(w, 2) ? 1 : -1;
+    int32_t bits = 0, sign = below(&w->p->random, 2) ? 1 : -1;
     while (w->p->largest >> bits) bits++;
-    switch (below(w, 6)) {
-    case 0: return sign * (1 + below(w, w->p->largest));
+    switch (below(&w->p->random, 6)) {
+    case 0: return sign * (1 + below(&w->p->random, w->p->largest));
     case 1: return -old;
-    case 2: return old + BESIDE[below(w, 8)];
-    case 3: return sign * (1 << below(w, bits));
+    case 2: return old + BESIDE[below(&w->p->random, 8)];
+    case 3: return sign * (1 << below(&w->p->random, bits));
     case 4: return old + sign * other;
     default: return sign > 0 ? old * 2 : old / 2;
     }
@@ -187,7 +177,7 @@ static int are_constants(const Walker *w, const int32_t *constants)
 
 static void exchange(Walker *w, int32_t *values, int32_t first, int32_t count)
 {
-    int32_t a = first + below(w, count - first), b = first + below(w, count - first), value = values[a];
+    int32_t a = first + below(&w->p->random, count - first), b = first + below(&w->p->random, count - first), value = values[a];
     values[a] = values[b], values[b] = value;
 }
 
@@ -195,7 +185,7 @@ static void exchange(Walker *w, int32_t *values, int32_t first, int32_t count)
 static void vary_constants(Walker *w, double limit)
 {
     const CellProblem *p = w->p;
-    int32_t *constants = w->tried, *order = w->tried + p->constants, from = p->constants, fixed = p->halvings > 0, chance = below(w, 100);
+    int32_t *constants = w->tried, *order = w->tried + p->constants, from = p->constants, fixed = p->halvings > 0, chance = below(&w->p->random, 100);
     memcpy(constants, w->now.constants, sizeof *constants * (size_t)p->constants);
     memcpy(order, w->now.order, sizeof *order * (size_t)p->kernels);
     if (p->dropped && p->kernels > 1 && chance < 8)
@@ -203,8 +193,8 @@ static void vary_constants(Walker *w, double limit)
     else if (p->dropped && p->constants - fixed > 1 && chance < 20) {
         exchange(w, constants, fixed, p->constants);
     } else {
-        int32_t at = below(w, p->constants);
-        constants[at] = at < fixed ? p->image >> below(w, p->halvings) : another(w, constants, at);
+        int32_t at = below(&w->p->random, p->constants);
+        constants[at] = at < fixed ? p->image >> below(&w->p->random, p->halvings) : another(w, constants, at);
     }
     for (int32_t i = p->constants - 1; i >= 0; i--)
         if (constants[i] != w->now.constants[i]) from = i;
@@ -216,15 +206,15 @@ static void vary_constants(Walker *w, double limit)
 /* A part of the walk backwards, or some cells elsewhere on it. */
 static void another_walk(Walker *w, const int32_t *path, int32_t count)
 {
-    int32_t *tried = w->tried_path, a = below(w, count), b = below(w, count), n = 1 + below(w, LONGEST_MOVED);
-    if (below(w, 2)) {
+    int32_t *tried = w->tried_path, a = below(&w->p->random, count), b = below(&w->p->random, count), n = 1 + below(&w->p->random, LONGEST_MOVED);
+    if (below(&w->p->random, 2)) {
         int32_t low = a < b ? a : b, high = a < b ? b : a;
         memcpy(tried, path, sizeof *path * (size_t)count);
         for (int32_t i = low; i <= high; i++) tried[i] = path[low + high - i];
         return;
     }
     if (a + n > count) n = count - a;
-    int32_t rest = count - n, at = 0, to = rest ? below(w, rest + 1) : 0, turned = below(w, 2);
+    int32_t rest = count - n, at = 0, to = rest ? below(&w->p->random, rest + 1) : 0, turned = below(&w->p->random, 2);
     for (int32_t i = 0; i <= rest; i++) { /* `i` counts the others */
         if (i == to)
             for (int32_t k = 0; k < n; k++) tried[at++] = path[turned ? a + n - 1 - k : a + k];
@@ -235,7 +225,7 @@ static void another_walk(Walker *w, const int32_t *path, int32_t count)
 static void vary_walk(Walker *w, double limit)
 {
     const CellProblem *p = w->p;
-    int32_t cell = below(w, p->begin[p->kernels]), kernel = 0, place = 0;
+    int32_t cell = below(&w->p->random, p->begin[p->kernels]), kernel = 0, place = 0;
     while (p->begin[kernel + 1] <= cell) kernel++;
     while (w->now.order[place] != kernel) place++;
     int32_t count = p->begin[kernel + 1] - p->begin[kernel], *path = w->now.path + p->begin[kernel];
@@ -298,8 +288,8 @@ int kilotune_anneal_cells(CellProblem *p, const CellChoice *now, const CellChoic
     }
     for (int32_t turn = 0; there && turn < p->turns; turn++) {
         double temperature = UNIT * (p->warm + (p->cold - p->warm) * turn / p->turns);
-        double limit = *now->cost - temperature * log(1.0 - share(&w));
-        if (!p->apart && below(&w, 2))
+        double limit = *now->cost - temperature * log(1.0 - share(&w.p->random));
+        if (!p->apart && below(&w.p->random, 2))
             vary_walk(&w, limit);
         else
             vary_constants(&w, limit);

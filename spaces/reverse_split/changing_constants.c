@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "draws.h"
+
 enum { LANES = 8, FIRST = 4, UNIT = 256, NONE = 255, NOWHERE = 1 << 30, LONGEST_MOVED = 4, SLOTS = 8, MOST_STEPS = 96, BLOCK = 32, MISSING = 16, KEPT = 1 << 14 };
 /* Lanes of a price: 2 * taken + out, and FIRST + out where a walk begins. MISSING: instructions of a weight that is no sum, besides its
  * signed digits. */
@@ -50,17 +52,6 @@ typedef struct {
     Held valued;
     int32_t missed; /* how many weights are no sums */
 } Walker;
-
-static uint64_t draw(Walker *w)
-{
-    uint64_t z = w->p->random += 0x9e3779b97f4a7c15ULL;
-    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ULL;
-    z = (z ^ (z >> 27)) * 0x94d049bb133111ebULL;
-    return z ^ (z >> 31);
-}
-
-static int32_t below(Walker *w, int32_t count) { return (int32_t)(((draw(w) >> 32) * (uint64_t)count) >> 32); }
-static double share(Walker *w) { return (double)(draw(w) >> 11) * 0x1.0p-53; }
 
 /* The sums of what is held. */
 static void value_sums(Walker *w, const Held *held)
@@ -215,8 +206,8 @@ static int32_t whole_cost(Walker *w, double limit)
 static ConstantStep any_step(Walker *w, int32_t at)
 {
     static const int32_t MACROS[10] = {ADD, ADD, ADD, SUB, SUB, SUB, ADD3, NEG, HALVE, HALVE}, OTHERS[10] = {ADD, ADD, ADD, SUB, SUB, SUB, ADDNEG, NEG, HALVE, HALVE};
-    int32_t kind = (w->p->macros ? MACROS : OTHERS)[below(w, 10)], room = w->p->registers - (below(w, 4) > 0);
-    return (ConstantStep){kind, below(w, room), below(w, room), below(w, room), below(w, room), at};
+    int32_t kind = (w->p->macros ? MACROS : OTHERS)[below(&w->p->random, 10)], room = w->p->registers - (below(&w->p->random, 4) > 0);
+    return (ConstantStep){kind, below(&w->p->random, room), below(&w->p->random, room), below(&w->p->random, room), below(&w->p->random, room), at};
 }
 
 /* Puts a step where it belongs, before or behind those that stand there. */
@@ -226,7 +217,7 @@ static void insert(Walker *w, ConstantStep step)
     int32_t first = 0, last, count = *w->tried.count;
     while (first < count && steps[first].at < step.at) first++;
     for (last = first; last < count && steps[last].at == step.at;) last++;
-    int32_t place = first + below(w, last - first + 1);
+    int32_t place = first + below(&w->p->random, last - first + 1);
     memmove(steps + place + 1, steps + place, sizeof step * (size_t)(count - place));
     steps[place] = step;
     ++*w->tried.count;
@@ -243,24 +234,24 @@ static ConstantStep removed(Walker *w, int32_t place)
 static int32_t near(Walker *w, int32_t at)
 {
     int32_t cells = all_cells(w);
-    if (!below(w, 3)) return below(w, 2) ? below(w, cells) : 0;
-    int32_t to = at + below(w, 9) - 4;
+    if (!below(&w->p->random, 3)) return below(&w->p->random, 2) ? below(&w->p->random, cells) : 0;
+    int32_t to = at + below(&w->p->random, 9) - 4;
     return to < 0 ? 0 : to >= cells ? cells - 1 : to;
 }
 
 static void vary_steps(Walker *w)
 {
-    int32_t count = *w->tried.count, cells = all_cells(w), chance = below(w, 100), place = count ? below(w, count) : 0;
+    int32_t count = *w->tried.count, cells = all_cells(w), chance = below(&w->p->random, 100), place = count ? below(&w->p->random, count) : 0;
     ConstantStep *step = w->tried.steps + place;
     if (!count || (chance < 18 && count < MOST_STEPS - 2)) {
-        insert(w, any_step(w, below(w, 3) ? below(w, cells) : 0));
+        insert(w, any_step(w, below(&w->p->random, 3) ? below(&w->p->random, cells) : 0));
     } else if (chance < 36) {
         removed(w, place);
     } else if (chance < 54) {
         *step = any_step(w, step->at);
     } else if (chance < 68) {
         ConstantStep other = any_step(w, step->at);
-        switch (below(w, 5)) {
+        switch (below(&w->p->random, 5)) {
         case 0: step->into = other.into; break;
         case 1: step->a = other.a; break;
         case 2: step->b = other.b; break;
@@ -278,7 +269,7 @@ static void vary_steps(Walker *w)
         step[0] = second, step[1] = first;
     } else {
         removed(w, place);
-        insert(w, any_step(w, below(w, 3) ? below(w, cells) : 0));
+        insert(w, any_step(w, below(&w->p->random, 3) ? below(&w->p->random, cells) : 0));
     }
 }
 
@@ -293,19 +284,19 @@ static int32_t beginning(const ChangingProblem *p, const int32_t *order, int32_t
 /* A part of a walk backwards, or some cells elsewhere on it. */
 static void vary_walk(Walker *w)
 {
-    int32_t cell = below(w, all_cells(w)), place = 0;
+    int32_t cell = below(&w->p->random, all_cells(w)), place = 0;
     while (cell >= cells_of(w->p, w->now.order[place])) cell -= cells_of(w->p, w->now.order[place++]);
     int32_t from = beginning(w->p, w->now.order, place), count = cells_of(w->p, w->now.order[place]);
     const int32_t *path = w->now.path + from;
     int32_t *tried = w->tried.path + from;
-    int32_t a = below(w, count), b = below(w, count), n = 1 + below(w, LONGEST_MOVED);
-    if (below(w, 2)) {
+    int32_t a = below(&w->p->random, count), b = below(&w->p->random, count), n = 1 + below(&w->p->random, LONGEST_MOVED);
+    if (below(&w->p->random, 2)) {
         int32_t low = a < b ? a : b, high = a < b ? b : a;
         for (int32_t i = low; i <= high; i++) tried[i] = path[low + high - i];
         return;
     }
     if (a + n > count) n = count - a;
-    int32_t rest = count - n, at = 0, to = rest ? below(w, rest + 1) : 0, turned = below(w, 2);
+    int32_t rest = count - n, at = 0, to = rest ? below(&w->p->random, rest + 1) : 0, turned = below(&w->p->random, 2);
     for (int32_t i = 0; i <= rest; i++) { /* `i` counts the others */
         if (i == to)
             for (int32_t k = 0; k < n; k++) tried[at++] = path[turned ? a + n - 1 - k : a + k];
@@ -317,7 +308,7 @@ static void vary_walk(Walker *w)
 static void vary_order(Walker *w)
 {
     const ChangingProblem *p = w->p;
-    int32_t a = below(w, p->kernels), b = below(w, p->kernels), to = 0;
+    int32_t a = below(&w->p->random, p->kernels), b = below(&w->p->random, p->kernels), to = 0;
     w->tried.order[a] = w->now.order[b], w->tried.order[b] = w->now.order[a];
     for (int32_t place = 0; place < p->kernels; place++) {
         int32_t kernel = w->tried.order[place], count = cells_of(p, kernel), before = 0;
@@ -353,7 +344,7 @@ static int open_walker(Walker *w)
 
 static void vary(Walker *w)
 {
-    int32_t chance = below(w, 100);
+    int32_t chance = below(&w->p->random, 100);
     if (chance < 40)
         vary_walk(w);
     else if (chance < 42 && w->p->kernels > 1)
@@ -374,7 +365,7 @@ int kilotune_anneal_changing(ChangingProblem *p, const ChangingChoice *now, cons
             vary(&w);
         else
             *now->cost = NOWHERE; /* what it is is found out */
-        double limit = *now->cost - temperature * log(1.0 - share(&w));
+        double limit = *now->cost - temperature * log(1.0 - share(&w.p->random));
         int32_t cost = whole_cost(&w, limit);
         if (cost > limit) continue;
         *w.tried.cost = cost;

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -74,28 +75,27 @@ def test_probabilities_of_one_score_each_are_refused(largest: bool, tmp_path: Pa
         imported(Case("net", (1, 6), nodes, constants), tmp_path)
 
 
-def test_several_yes_behind_their_no_are_not_taken_for_two_classes(tmp_path: Path) -> None:
+def no_and_yes(written: str, count: int) -> Case:
+    """The probabilities of so many no, then those of their yes."""
     nodes = [
         ("Gemm", ["x", "w"], ["s"], {}),
         ("Sigmoid", ["s"], ["p"], {}),
         ("Sub", ["one", "p"], ["q"], {}),
-        ("Concat", ["q", "p"], ["c"], {"axis": 1}),
-        ("ArgMax", ["c"], ["y"], {"axis": 1}),
+        ("Concat", ["q", "p"], [written], {"axis": 1}),
     ]
-    constants = {"w": draw(6, 3), "one": np.float32(1.0)}
+    return Case("net", (1, 6), nodes, {"w": draw(6, count), "one": np.float32(1.0)})
+
+
+def test_several_yes_behind_their_no_are_not_taken_for_two_classes(tmp_path: Path) -> None:
+    model = no_and_yes("c", 3)
+    largest = [*model.nodes, ("ArgMax", ["c"], ["y"], {"axis": 1})]
     with pytest.raises(InputError, match="probabilities: expected those of no and yes, one each, found 3 of each"):
-        imported(Case("net", (1, 6), nodes, constants), tmp_path)
+        imported(replace(model, nodes=largest), tmp_path)
 
 
 def test_no_and_yes_as_values(tmp_path: Path) -> None:
     """As scikit-learn's models of two classes return their probabilities."""
-    nodes = [
-        ("Gemm", ["x", "w"], ["s"], {}),
-        ("Sigmoid", ["s"], ["p"], {}),
-        ("Sub", ["one", "p"], ["q"], {}),
-        ("Concat", ["q", "p"], ["y"], {"axis": 1}),
-    ]
-    path = Case("net", (1, 6), nodes, {"w": draw(6, 1), "one": np.float32(1.0)}).write(tmp_path)
+    path = no_and_yes("y", 1).write(tmp_path)
     features = draw(9, 6)
     np.savez(tmp_path / "d.npz", X=features)
     bundle = import_bundle(path, tmp_path / "d.npz", returns=Returns.VALUE)
