@@ -71,8 +71,9 @@ WORK_ON_TIES = 20_000_000
 WORTH_ANOTHER_WALK = 1.03
 """What is constructed later is walked from if it is no longer than the best program by this factor."""
 
-SHARE_OF_CONSTRUCTION, MOST_BARREN = 0.75, 4
-"""How much of the time is for these before the first walk, and how many in a row may be no shorter before walks begin."""
+SHARE_OF_CONSTRUCTION, SHARE_OF_LONG_WALKS, MOST_BARREN = 0.6, 0.75, 4
+"""How much of the time is for these before the first walk, with constants that stay and with those that change, and how many in a row
+may be no shorter before walks begin."""
 
 CONSTRUCTED_EVERY, SLICES_CONSTRUCTED = 2, 20
 """Steps of walks between two turns of a construction that goes on, and how long such a turn is."""
@@ -351,21 +352,26 @@ class _ProgramSearch:
     def _horner(self) -> Iterator[Plan | None]:
         """Walks over cells with constants that change; where there are none, for a single kernel, and for several whose results do not
         wait, with constants that stay."""
-        seconds, some = SHARE_OF_CONSTRUCTION * self.seconds_left(), False
+        seconds, some = self._share_of_construction() * self.seconds_left(), False
         asked = (self.wanted, self.depth, self.target, self.registers, self.seed)
         changing = changing_plans(
             *asked, kept=self.kept, seconds=seconds, costs=self.costs, seconds_left=self.seconds_left
         )
-        long = sum(len(total.weights()) for total in self.wanted) >= LONG_WALK
-        for found in changing if long else ():
+        for found in changing if self._walks_are_long() else ():
             some = some or found is not None
             yield found
         if not some and (len(self.wanted) == 1 or not self.kept):
             yield from horner_plans(*asked, seconds=seconds, costs=self.costs)
 
+    def _walks_are_long(self) -> bool:
+        return sum(len(total.weights()) for total in self.wanted) >= LONG_WALK
+
+    def _share_of_construction(self) -> float:
+        return SHARE_OF_LONG_WALKS if self._walks_are_long() else SHARE_OF_CONSTRUCTION
+
     def _constructed_slowly(self, further: Iterator[Plan | None]) -> Iterator[Plan | None]:
         """Starts for long kernels that take seconds; None on the way."""
-        until, least, barren = (1.0 - SHARE_OF_CONSTRUCTION) * self.seconds_left(), math.inf, 0
+        until, least, barren = (1.0 - self._share_of_construction()) * self.seconds_left(), math.inf, 0
         for found in further:
             yield found
             if found is not None:
