@@ -73,6 +73,10 @@ def _of_archive(path: Path, shape: tuple[int, ...], label: str | None) -> Sample
         return _marked(path, whole)
     test = _first(names, TEST_FEATURES)
     if test is None:
+        alone = _first(names, TEST_LABELS)
+        if alone is not None and alone != labels:
+            expected = f"the features of {alone} beside it ({', '.join(TEST_FEATURES)})"
+            raise InputError(str(path), subject="arrays", expected=expected, found="none")
         return Samples(whole, None)
     test_labels = None if labels is None else _first(names, TEST_LABELS)
     if labels is not None and test_labels is None:

@@ -82,6 +82,7 @@ def test_images_with_their_channels_last_are_turned_for_a_model_that_has_them_fi
         ({"X": np.where(FEATURES == 7, np.nan, FEATURES)}, None, "element [1, 1]: expected a finite number, found nan"),
         ({"X": FEATURES, "test": np.ones(4)}, None, "array test: expected a mark for each of 4 samples"),
         ({"X": FEATURES, "y": CLASSES, "Xt": FEATURES}, None, "arrays: expected labels of Xt (yt, "),
+        ({"X": FEATURES, "y": CLASSES, "yt": CLASSES}, None, "arrays: expected the features of yt beside it (Xt, "),
         ({"X": FEATURES[:0]}, None, "array X: expected at least one sample, found none"),
     ],
 )
