@@ -41,6 +41,8 @@ UNFITTED_QUANTISED = "Multiply"
 FUNCTIONS = ("Exp", "Sigmoid", "Tanh")
 _REACHED = ("pointer", "number")
 _LENGTHS = ("short", "long")
+_COPIES = ("short", "long")
+_BOUNDED = ("run", "window")
 BLOCK_SIZES: tuple[tuple[int, int], ...] = (
     *((rows, 1) for rows in BLOCKS),
     *((rows, 2) for rows in BLOCKS if rows <= MOST_ROWS[2]),
@@ -76,6 +78,7 @@ AXES: Mapping[str, tuple[tuple[str, ...], ...]] = MappingProxyType(
         "round": (),  # one round of them
         "run": (_KINDS,),  # a run begins
         "check": (),  # one comparison with an end of a padded image
+        "bounded": (_BOUNDED,),  # a run, or a place of a window, whose ends depend on where it lies in a padded image
         "down": (ROUNDINGS, _BITS, _SHIFTS, _BITS),  # a division by 2**n: of what width, to what width
         "up": (_BITS, _SHIFTS),
         "function": (FUNCTIONS, _BITS, ("one", "two")),  # by the width of its tables, of which there are one or two
@@ -91,7 +94,8 @@ AXES: Mapping[str, tuple[tuple[str, ...], ...]] = MappingProxyType(
         "tail": (_ROWS, _BITS, _BITS),  # one term of them
         "row": (),  # one of the sums becomes a result, divided and written
         "window": (),  # what lies under a window is copied
-        "copied": (_BITS,),  # one element of it
+        "line": (),  # one row of it
+        "copied": (_BITS, _COPIES),  # one element of it, by elements or words, or by many words at a time
     }
 )
 

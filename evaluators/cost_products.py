@@ -9,6 +9,7 @@ import numpy as np
 from kilotune.codegen import ir
 from kilotune.codegen.arrays import FloatArray
 from kilotune.codegen.emit.blocks import filters_lie_beside, follows, lies_in_one_run, rows_of_matrices
+from kilotune.codegen.emit.copied_windows import copies_long
 from kilotune.codegen.emit.depthwise import channels_lie_beside
 from kilotune.codegen.emit.packing import in_whole_groups, walks
 from kilotune.codegen.emit.schedule import (
@@ -67,9 +68,10 @@ class ProductCosts:
         (_, height), (_, width), (_, length) = nest.loops
         elements = times * out.size
         factors = (self._variables.operand(operation.a), self._variables.operand(operation.b))
-        c.frame("MatMul", times, elements, times * height if width > 1 else 0.0, max(height, width))
         runs = in_order(c.column(row, Column.HALVINGS)) & schedule.beside
         by_rows = self._by_rows(c, row, operation, times) if schedule.beside else ~runs & runs
+        with c.only(~writes_results(c, row, operation, by_rows)):
+            c.frame("MatMul", times, elements, times * height if width > 1 else 0.0, max(height, width))
         with c.only(runs & ~by_rows):
             c.add(elements, number("run", kind_position("MatMul")))
             for view, factor, step in zip((operation.a, operation.b), factors, self._steps(operation), strict=True):
@@ -97,8 +99,10 @@ class ProductCosts:
             return taken & ~taken
         pair = factors if found == 0 else factors[::-1]
         with c.only(taken):
-            sizes = times * operation.out.shape[1 - found], operation.out.shape[found], operation.taps
-            count_calls(c, row, self._shape, pair, sizes)
+            calls = times * operation.out.shape[1 - found]
+            with c.only(writes_results(c, row, operation, taken)):
+                c.frame("MatMul", times, 0.0, calls if calls > times else 0.0, operation.out.shape[found])
+            count_calls(c, row, self._shape, pair, (calls, operation.out.shape[found], operation.taps))
         with c.only(taken & ~writes_results(c, row, operation, taken)):
             c.store(self._variables.columns[operation.out.variable], Access(times * operation.out.size, False))
         return taken
@@ -113,13 +117,15 @@ class ProductCosts:
         filters = operation.b.shape[4]
         places = elements / filters
         with c.only(taken):
-            c.frame("Conv2D", places / operation.out.size * filters, elements, places, filters)
             operands = min(self._shape.places, operation.out.shape[2])
-            self._windows(c, row, operation, schedule, places, operands)
             together, left = divmod(operation.out.shape[2], operands)
-            calls = places / operation.out.shape[2]
-            count_calls(c, row, self._shape, (b, a), (calls * together, filters, operation.taps), operands)
-            count_calls(c, row, self._shape, (b, a), (calls * left, filters, operation.taps))
+            lines = places / operation.out.shape[2]
+            c.frame("Conv2D", elements / operation.out.size, 0.0, lines * (together + left), filters)
+            self._windows(c, row, operation, schedule, places, operands)
+            count_calls(c, row, self._shape, (b, a), (lines * together, filters, operation.taps), operands)
+            count_calls(c, row, self._shape, (b, a), (lines * left, filters, operation.taps))
+        with c.only(taken & ~writes_results(c, row, operation, taken)):
+            c.frame("Conv2D", 0.0, elements, places, filters)
         return taken
 
     def _convolved_by_steps(
@@ -152,9 +158,9 @@ class ProductCosts:
         with c.only(taken):
             c.frame("Conv2D", places / operation.out.size * operation.groups, elements, places, operation.groups)
             padded = places * (1.0 - rows.share_whole * columns.share_whole)
-            c.add(padded, number("window"))
             inside = operation.taps * operation.groups * rows.share_inside * columns.share_inside
-            c.add(padded * inside, number("copied", width_position(c.bits(factors[0], row, 0))))
+            self._copied(c, row, operation, schedule, padded, inside)
+            c.add(places * _is_padded(schedule), number("bounded", 1))
             for factor in factors:
                 c.load(factor, Access(products, True))
             self._sum(c, row, (products, elements), factors, operation.taps)
@@ -168,11 +174,20 @@ class ProductCosts:
         if lies_in_one_run(operation, schedule) and (operands == 1 or follows(operation)):
             return
         inside = schedule.axes[0].share_inside * schedule.axes[1].share_inside
+        self._copied(c, row, operation, schedule, places, operation.taps * inside)
+
+    def _copied(
+        self, c: Collector, row: int, operation: ir.Conv2D, schedule: Convolution, places: float, elements: float
+    ) -> None:
+        """So many windows are copied, each with so many `elements` inside the image."""
+        bits = c.bits(self._variables.operand(operation.a), row, 0)
+        height, width, channels = operation.b.shape[1:4]
+        length = width * channels * operation.groups
+        is_long = np.array([copies_long(length, int(width)) for width in bits], dtype=np.int64)
         c.add(places, number("window"))
-        c.add(
-            places * operation.taps * inside,
-            number("copied", width_position(c.bits(self._variables.operand(operation.a), row, 0))),
-        )
+        c.add(places * _is_padded(schedule), number("bounded", 1))
+        c.add(places * height * schedule.axes[0].share_inside, number("line"))
+        c.add(places * elements, number("copied", width_position(bits), is_long))
 
     def _run(
         self,
@@ -243,7 +258,10 @@ class ProductCosts:
             with c.only(runs & ~apart & (packed == buffered)):
                 rows_begun = elements if buffered else elements / operation.b.shape[4]
                 c.frame("Conv2D", times, elements, rows_begun, operation.b.shape[4])
-                c.add(elements * operation.b.shape[1] * share_of_rows, number("run", kind_position("Conv2D")))
+                rows_met = elements * operation.b.shape[1] * share_of_rows
+                c.add(rows_met, number("run", kind_position("Conv2D")))
+                c.add(rows_met * bool(schedule.axes[1].checks), number("bounded", 0))
+                c.add(rows_begun * _is_padded(schedule), number("bounded", 1))
                 weights = factors[1]
                 if buffered:  # unpacked into RAM, one filter after the other
                     weights = CountedOperand(weights.column, 1)
@@ -289,6 +307,11 @@ class ProductCosts:
         for level in range((length - 1).bit_length() if elements else 0):
             with c.only(halvings > level):
                 c.add(elements * (length >> (level + 1)), number("tree", 1, width))
+
+
+def _is_padded(schedule: Convolution) -> bool:
+    """Whether the ends of what lies under the window depend on its place."""
+    return any(axis.checks for axis in schedule.axes)
 
 
 def _is_scaled(c: Collector, row: int) -> Mask:

@@ -25,6 +25,11 @@ class WindowPart:
     columns: tuple[str, str]
 
 
+def copies_long(elements: int, bits: int) -> bool:
+    """Whether rows of windows of so many elements are copied four words at a time."""
+    return elements * bits // BYTE_BITS >= LONG_BYTES
+
+
 def copy_windows(
     context: Context, operation: ir.Conv2D, windows: Sequence[WindowPart], scratch: tuple[str, int]
 ) -> list[str]:
@@ -58,7 +63,7 @@ def _copied(context: Context, operation: ir.Conv2D, part: WindowPart, scratch: s
     (_, rows), (_, columns) = part.rows, part.columns
     count = columns if channels == 1 else f"{channels} * {columns}"
     source = f"({pointed(context, a.variable)} *)({part.pixels})"
-    is_long = width * channels * bits // BYTE_BITS >= LONG_BYTES
+    is_long = copies_long(width * channels, bits)
     name = f"kt_copy{bits}" + ("_long" if is_long else "")
     copy = context.operators.require(name, _copy(name, bits, long=is_long))
     many = rows if rows.isdigit() else f"(uint_fast16_t){rows}"

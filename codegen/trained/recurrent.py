@@ -170,6 +170,9 @@ def _initial(builder: Builder, node: TrainedNode, place: int, number: int, cell:
     name = builder.optional(node, place)
     label = f"{cell.name}_{'cell' if place == 6 else 'state'}"
     out = builder.temporary((cell.units, 1), label)
+    shape = builder.constants[name].shape if name in builder.constants else (cell.units,)
+    if shape[-1:] != (cell.units,):  # of zeros, too: such a file means another cell than its weights say
+        raise ValueError(f"expected an initial state of {cell.units} units, found shape {list(shape)}")
     if name is None or (name in builder.constants and not np.any(builder.constants[name])):
         builder.emit(ir.Fill(out, builder.location, 0.0))
         return out

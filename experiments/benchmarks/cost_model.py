@@ -4,8 +4,8 @@
     python -m kilotune.experiments.benchmarks.cost_model [TARGET] --fit     # fit and write the table that is shipped
 
 TARGET: avr (an ATmega328P at -Os), cortex-m0plus, cortex-m4. Fitted by non-negative least squares of relative errors, to
-random candidates of the bundled models in both fixed-point spaces and to random programs. The errors are on candidates drawn
-from other seeds, and once more with each model's own candidates left out of the fit.
+random candidates of the bundled models in both fixed-point spaces, to random programs and to random convolutions. The
+errors are on candidates drawn from other seeds, and once more with each model's own candidates left out of the fit.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from kilotune.evaluators.cost_model import CostTable
 from kilotune.evaluators.devices import shipped_cost_table, shipped_cost_tables
 from kilotune.evaluators.simulated import DeviceError, of_emitted, quantised
 from kilotune.experiments.artefacts.whole_file import replace
-from kilotune.experiments.benchmarks.probe_programs import ProbeProgram, probe, single_operations
+from kilotune.experiments.benchmarks.probe_programs import ProbeProgram, convolutions, probe, single_operations
 from kilotune.experiments.problems.fixed_point.problem import build_problem, resolve_input
 from kilotune.experiments.requests.request import TuneRequest
 from kilotune.search.space import Assignment, State
@@ -63,6 +63,7 @@ MODELS = (
     "gru16-digits",
 )
 PROBE = "random programs"
+CONVOLUTIONS = "random convolutions"
 SAMPLES = 6
 PRIOR_WEIGHT = 1e-4
 ROUNDS = 6
@@ -161,8 +162,8 @@ def probes(count: int, seed: int) -> list[_CountingJob]:
     return _as_jobs(made)
 
 
-def _as_jobs(made: Sequence[ProbeProgram]) -> list[_CountingJob]:
-    return [_CountingJob(PROBE, p.batch, p.parameters, p.features) for p in made]
+def _as_jobs(made: Sequence[ProbeProgram], called: str = PROBE) -> list[_CountingJob]:
+    return [_CountingJob(called, p.batch, p.parameters, p.features) for p in made]
 
 
 def observe(jobs: Sequence[tuple[_CountingJob, CodeShape]], runner: Runner) -> list[Observation]:
@@ -291,12 +292,12 @@ def report(title: str, seen: Sequence[Observation], cycles: npt.NDArray[np.float
     for model in dict.fromkeys(s.model for s in seen):
         some = found[[s.model == model for s in seen]]
         print(f"{model:<20}{some.size:>11}{np.median(some):>9.1%}{some.max():>9.1%}")
-    bundled = found[[s.model != PROBE for s in seen]]
+    bundled = found[[s.model in MODELS for s in seen]]
     print(f"{'bundled models':<20}{bundled.size:>11}{np.median(bundled):>9.1%}{bundled.max():>9.1%}")
 
 
-def _summary(seen: Sequence[Observation], cycles: npt.NDArray[np.float64], of_probes: bool) -> dict[str, float]:
-    found = np.abs(errors([s for s in seen if (s.model == PROBE) == of_probes], cycles))
+def _summary(seen: Sequence[Observation], cycles: npt.NDArray[np.float64], models: Sequence[str]) -> dict[str, float]:
+    found = np.abs(errors([s for s in seen if s.model in models], cycles))
     return {
         "candidates": found.size,
         "median": round(float(np.median(found)), 4),
@@ -304,15 +305,24 @@ def _summary(seen: Sequence[Observation], cycles: npt.NDArray[np.float64], of_pr
     }
 
 
-def _observations(
-    target: str, seed: int, each: int, random_programs: int, more: Sequence[_CountingJob] = ()
-) -> list[Observation]:
-    """Every program as plain code, and every second one in one of the processor's other shapes, in turn; `more` as plain code."""
-    jobs = [job for model in MODELS for job in candidates(model, each, seed)]
-    jobs += probes(random_programs, seed)
+@dataclass(frozen=True)
+class _Counts:
+    """How many candidates of each bundled model, random programs and random convolutions are run."""
+
+    candidates: int
+    programs: int
+    convolutions: int
+
+
+def _observations(target: str, seed: int, counts: _Counts, more: Sequence[_CountingJob] = ()) -> list[Observation]:
+    """Every program as plain code, and every second one, but all convolutions, in one of the processor's other shapes, in turn; `more` as
+    plain code."""
+    jobs = [job for model in MODELS for job in candidates(model, counts.candidates, seed)]
+    jobs += probes(counts.programs, seed)
+    windows = _as_jobs(convolutions(counts.convolutions, seed), CONVOLUTIONS)
     others = [SHAPES[name] for name in code_shapes(target if target in EMULATED else "atmega328p") if name != PLAIN]
-    shaped = [(job, others[number % len(others)]) for number, job in enumerate(jobs[::2]) if others]
-    return observe([*((job, CodeShape()) for job in (*jobs, *more)), *shaped], runner_of(target))
+    shaped = [(job, others[number % len(others)]) for number, job in enumerate([*jobs[::2], *windows]) if others]
+    return observe([*((job, CodeShape()) for job in (*jobs, *windows, *more)), *shaped], runner_of(target))
 
 
 def runner_of(target: str) -> Runner:
@@ -327,14 +337,14 @@ def main(arguments: list[str]) -> None:
     target = next((a for a in arguments if not a.startswith("-")), "avr")
     compiler = avr_gcc() if target == "avr" else arm_gcc()
     start = time.process_time()
-    test = _observations(target, TEST_SEED, 8, 40)
+    test = _observations(target, TEST_SEED, _Counts(8, 40, 60))
     if not fits:
         table = shipped_cost_table(target)
         if table is None:
             sys.exit(f"no table for {target} is shipped: --fit makes one")
         report(f"{target}: predictions against simulator runs", test, table.vector())
         return
-    seen = _observations(target, FIT_SEED, 32, 400, _as_jobs(single_operations()))
+    seen = _observations(target, FIT_SEED, _Counts(32, 400, 200), _as_jobs(single_operations()))
     cycles = fit(seen, target == "avr")
     report(f"{target}: fitted to", seen, cycles)
     report(f"{target}: other candidates", test, cycles)
@@ -348,7 +358,10 @@ def main(arguments: list[str]) -> None:
         "compiler": compiler_version(compiler),
         "level": "-Os",
         "observations": len(seen),
-        "errors": {"bundled models": _summary(test, cycles, False), "random programs": _summary(test, cycles, True)},
+        "errors": {
+            "bundled models": _summary(test, cycles, MODELS),
+            **{called: _summary(test, cycles, [called]) for called in (PROBE, CONVOLUTIONS)},
+        },
     }
     named = {name: round(float(value), 2) for name, value in zip(FEATURES, cycles, strict=True) if value > 0.005}
     before = shipped_cost_table(target)

@@ -106,7 +106,9 @@ def measure(name: str, models: Path, folder: Path, budget: str, options: str, *,
     command += ["--input", str(models / f"{given}.tflite"), "--label", "none", "--device", "nano33"]
     command += ["--keep-quantisation"] if kept else []
     command += ["--study", study, "--storage", storage, "--budget", budget, "--no-output", "--quiet"]
-    subprocess.run([*command, *shlex.split(options or (KEPT_OPTIONS if kept else reference.options))], check=True)
+    command += shlex.split(options or (KEPT_OPTIONS if kept else reference.options))
+    if subprocess.run(command, check=False).returncode:
+        sys.exit(f"{study}: `tune` has found no candidate within the limits (--budget gives it more time).")
     problem, batch = best_program(study, storage)
     test, device = problem.bundle.test, problem.device
     assert test is not None

@@ -124,6 +124,49 @@ def single_operations() -> list[ProbeProgram]:
     return made
 
 
+def convolutions(count: int, seed: int) -> list[ProbeProgram]:
+    """Programs of one to three convolutions of an image, with channels and extents like those of small networks: windows of 1 to 5 pixels,
+    padded or not, strides of 1 and 2, and filters of each channel alone."""
+    return [_convolutions(np.random.default_rng([seed, number])) for number in range(count)]
+
+
+def _convolutions(random: np.random.Generator) -> ProbeProgram:
+    b = _ProbeBuilder(random)
+    side, channels = b.pick(3, 9), (1, 2, 3, 4, 8, 12, 16, 24)[b.pick(0, 7)]
+    shape = (1, side, side, channels)
+    last = given = b.variable(shape, ir.Role.INPUT)
+    for _ in range(b.pick(1, 3)):
+        last = _window(b, last)
+        if b.pick(0, 1):
+            out = b.variable(last.shape)
+            b.body.append(ir.Relu(out, _HERE, last))
+            last = out
+    program = ir.Program("probe", tuple(b.variables), tuple(b.body), last, ir.ResultKind.REAL)
+    features = random.normal(0, 1, (SAMPLES, given.size))
+    seen, _ = profile(program, b.parameters, features)
+    bits = np.where(random.random((1, len(b.variables))) < random.random(), 8, 16)
+    best = [get_scale(seen.magnitude(v.name), int(w)) for v, w in zip(program.variables, bits[0], strict=True)]
+    largest = {row: float(values.max()) for row, values in seen.exponents.items()}
+    lowering = ShiftryLowering(
+        program, largest, list(Rounding)[b.pick(0, 2)], list(Accumulator)[b.pick(0, len(Accumulator) - 1)]
+    )
+    return ProbeProgram(b.parameters, features, lowering.lower(bits, [best]))
+
+
+def _window(b: _ProbeBuilder, image: ir.View) -> ir.View:
+    side, channels = image.shape[1], image.shape[3]
+    kernel = min(side, (1, 1, 2, 3, 3, 5)[b.pick(0, 5)])
+    pad, stride = b.pick(0, kernel // 2), b.pick(1, 2)
+    extent = (side + 2 * pad - kernel) // stride + 1
+    alone = channels > 1 and b.pick(0, 4) == 0
+    filters = channels if alone else b.pick(2, 24)
+    groups, each = (channels, 1) if alone else (1, filters)
+    weights = b.parameter((groups, kernel, kernel, channels // groups, each))
+    out = b.variable((1, extent, extent, filters))
+    b.body.append(ir.Conv2D(out, _HERE, image, weights, (stride, stride), (pad, pad, pad, pad)))
+    return out
+
+
 def _operation(b: _ProbeBuilder, last: ir.View) -> ir.View:
     size = last.size
     choice = b.pick(0, 9)

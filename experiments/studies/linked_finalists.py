@@ -2,13 +2,15 @@
 
 A search goes by an estimate of what code takes (`kilotune.evaluators.code_size`), which is some per cent of the whole off. So the best by
 estimate are linked, one after the other, until one keeps the limit; those that the estimate lets through only since it is off, as it is
-for those that were linked, are passed over at first, and where none has kept it, linked from the smallest on.
+for those that were linked, are passed over at first, and where none has kept it, linked from the smallest on. Where the estimate lets
+nothing through, those are linked that it alone refuses, by a little.
 """
 
 from __future__ import annotations
 
+import math
 import statistics
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 
 from kilotune.evaluators.simulated import DeviceError
@@ -33,6 +35,9 @@ MOST_LINKED = 24
 DOUBT = 0.05
 """By which share of the limit a program may be beyond it, when it is estimated as those that were linked, and yet is linked."""
 
+REFUSED = 0.15
+"""By which share of the limit an estimate may be beyond it, and the program is yet linked, where no estimate is within it."""
+
 MOST_CONSIDERED = 1000
 """Those of them that are looked at, whatever their estimates are."""
 
@@ -53,15 +58,17 @@ def linked_finalist(
     problem: Problem, study: Study, result: Result, is_over: Callable[[], bool]
 ) -> MeasuredFinalists | None:
     """Link finalists and keep with the study the first that keeps the limit: of a front the most precise one. None without such a limit;
-    where `is_over` says that there is no time, what an earlier run has kept.
+    where `is_over` says that there is no time, what an earlier run has kept. None as well where no candidate keeps the other limits.
     """
     limit = problem.linked_limit_bytes if isinstance(problem, LimitsLinkedFlash) else None
-    if limit is None or not result.feasible or result.best is None:
+    if limit is None or result.best is None:
         return None
     assert isinstance(problem, LimitsLinkedFlash)
     whole = isinstance(problem.space, HasReferencePoint) and problem.space.reference_point is not None
     linked = dict[int, int]()
     in_order = list(reversed(result.front)) if whole else _ranked(study, result.best)
+    if not result.feasible and not (in_order := _refused(study, limit)):
+        return None
     for trial in _likely(in_order, linked, limit):
         found = made_in_time(is_over, partial(_linked, problem, trial))
         if found is None:
@@ -87,10 +94,22 @@ def _linked(problem: LimitsLinkedFlash, trial: Trial) -> int:
         return 1 << 62
 
 
+def _refused(study: Study, limit: int) -> list[Trial]:
+    """Those that no other limit than that of linked flash refuses, and by a little, the best first."""
+    ranking = Ranking.of(study.space)
+    others = tuple(constraint for constraint in ranking.constraints if constraint.metric != ESTIMATE)
+    near = [t for t in study.trials() if t.metrics.get(ESTIMATE, math.inf) <= (1.0 + REFUSED) * limit]
+    return _apart(Ranking(ranking.objectives, others), near, [])
+
+
 def _ranked(study: Study, best: Trial) -> list[Trial]:
-    """Those within the limits by estimate, the best first; of those beside each other one."""
-    ranking, chosen = Ranking.of(study.space), [best]
-    fit = [trial for trial in study.trials() if not ranking.violation(trial.measurement)]
+    """Those within the limits by estimate, the best first."""
+    return _apart(Ranking.of(study.space), study.trials(), [best])
+
+
+def _apart(ranking: Ranking, trials: Iterable[Trial], chosen: list[Trial]) -> list[Trial]:
+    """Those chosen, and of the trials that keep the ranking's limits the best ones, of those beside each other one."""
+    fit = [trial for trial in trials if not ranking.violation(trial.measurement)]
     for trial in sorted(fit, key=lambda trial: ranking.rank(trial.measurement)):
         if differs(trial, chosen):
             chosen.append(trial)

@@ -93,9 +93,9 @@ def kept_finalist(problem: Problem, study: Study, result: Result) -> Result:
 
 
 def with_best(result: Result, best: Trial, objective: Objective) -> Result:
-    """The result with another trial as its best."""
+    """The result with another trial as its best, which keeps all limits, on the device where the search could only estimate it."""
     gap = None if result.bound is None else relative_gap(best.metrics[objective.metric], result.bound)
-    return replace(result, best=best, gap=gap)
+    return replace(result, best=best, feasible=True, gap=gap)
 
 
 def _finalists(study: Study, best: Trial, paper: Trial | None) -> Iterator[Trial]:

@@ -45,7 +45,11 @@ def test_what_a_graph_inside_reads_is_read_by_its_node() -> None:
 
 
 def test_circles_come_last() -> None:
-    nodes = [helper.make_node("Neg", ["b"], ["a"]), helper.make_node("Neg", ["a"], ["b"]), helper.make_node("Neg", ["x"], ["c"])]
+    nodes = [
+        helper.make_node("Neg", ["b"], ["a"]),
+        helper.make_node("Neg", ["a"], ["b"]),
+        helper.make_node("Neg", ["x"], ["c"]),
+    ]
     assert running_order(nodes) == [2, 0, 1]
 
 
@@ -71,5 +75,7 @@ def test_a_network_made_float16_is_imported(tmp_path: Path) -> None:
     assert load_model(tmp_path / "half.onnx").graph.node[0].op_type == "Cast"
     features = random.normal(size=(50, 8))
     np.testing.assert_allclose(
-        float_results(converted(tmp_path / "half.onnx"), features), reference(tmp_path / "half.onnx", features), atol=0.01
+        float_results(converted(tmp_path / "half.onnx"), features),
+        reference(tmp_path / "half.onnx", features),
+        atol=0.01,
     )

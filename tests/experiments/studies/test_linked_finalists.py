@@ -92,6 +92,29 @@ def test_the_smallest_are_linked_where_all_that_is_likely_is_too_large(tmp_path:
     assert (found.kept, found.result.best.metrics["linked_bytes"]) == (True, 33.0)
 
 
+def test_those_that_the_estimate_alone_refuses_are_linked(tmp_path: Path) -> None:
+    """Estimates begin at 30, above the limit; programs take 4 less than is estimated."""
+    limit = 29
+    problem = Linking(Sized(3, SIDE, 0, constraints=(Constraint("linked_bytes", limit),)), -4, linked_limit_bytes=limit)
+    study, result = searched(problem, tmp_path)
+    assert not result.feasible
+    found = linked_finalist(problem, study, result, never)  # type: ignore[arg-type]
+    assert found is not None
+    assert found.kept
+    assert found.result.feasible
+    assert found.result.best is not None
+    assert int(found.result.best.metrics["linked_bytes"]) - 4 <= limit
+    assert kept_finalist(problem, study, study.result()).feasible  # type: ignore[arg-type]
+
+
+def test_what_other_limits_refuse_is_not_linked(tmp_path: Path) -> None:
+    limits = (Constraint("linked_bytes", 29), Constraint("loss", 1.0))
+    problem = Linking(Sized(3, SIDE, 0, constraints=limits), -4, linked_limit_bytes=29)
+    study, result = searched(problem, tmp_path)
+    assert linked_finalist(problem, study, result, never) is None  # type: ignore[arg-type]
+    assert not problem.linked
+
+
 def test_a_limit_that_nobody_keeps_is_said(tmp_path: Path) -> None:
     problem = Linking(Sized(3, SIDE, 0), 30)
     study, result = searched(problem, tmp_path)
