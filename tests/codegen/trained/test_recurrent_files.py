@@ -143,3 +143,15 @@ def test_the_state_of_an_lstms_cell_is_cut_off(clip: float) -> None:
         states = show * np.tanh(cell)
     np.testing.assert_allclose(found, states, rtol=1e-9, atol=1e-9)
     assert any(isinstance(operation, ir.Relu) for operation in ir.operations(made.program.body)) == (clip < 6)
+
+
+@pytest.mark.parametrize("value", [0.0, 0.5])
+def test_an_initial_state_has_the_cells_size(value: float) -> None:
+    """Of zeros, too: PyTorch writes a projected LSTM as one of the projection's size, whose cell's state gives it away."""
+    random = np.random.default_rng(5)
+    constants = {name: random.normal(0, 1, (1, 8, 2)) for name in ("w", "r")}
+    constants |= {"b": np.zeros((1, 16)), "h": np.zeros((1, 1, 2)), "c": np.full((1, 1, 5), value)}
+    inputs = ("x", "w", "r", "b", "", "h", "c")
+    node = TrainedNode("LSTM", inputs, ("", "y"), "node", {"hidden_size": 2})
+    with pytest.raises(InputError, match="expected an initial state of 2 units, found shape"):
+        convert(TrainedGraph("file", (node,), constants, "x", (6, 1, 2), ("y",)), "x", Returns.VALUE)
