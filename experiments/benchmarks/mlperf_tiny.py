@@ -56,7 +56,12 @@ class ReferenceModel:
 
 REFERENCES = {
     "kws": ReferenceModel("kws_float", "kws_int8", spoken, "--drop 0.5 --objective latency"),
-    "ad01": ReferenceModel("ad01_fp32", "ad01_int8", machines, "--loss 20 --objective latency --limit flash=300KB"),
+    "ad01": ReferenceModel(
+        "ad01_fp32",
+        "ad01_int8",
+        machines,
+        "--rounding nearest --loss 20 --objective latency --limit flash=300KB",
+    ),
     "ic": ReferenceModel(
         "ic_float",
         "ic_int8",
