@@ -69,14 +69,27 @@ def read_table(path: Path) -> tuple[tuple[str, ...], RealArray]:
     if path.suffix not in (".csv", ".txt"):
         return (), read_array(path)
     first = next(iter(read_text_lines(path, "a text file of numbers", MOST_TEXT_BYTES)), "")
-    fields = [field.strip().strip('"') for field in (first.split(",") if "," in first else first.split())]
+    fields = _fields(first)
     named = bool(fields) and not any(_is_number(field) for field in fields)
     return (tuple(fields), _read_text(path, 1)) if named else ((), _read_text(path))
 
 
+def _fields(line: str) -> list[str]:
+    """What stands between commas, or else blanks, without quotation marks around it."""
+    fields = [field.strip() for field in (line.split(",") if "," in line else line.split())]
+    return [field[1:-1] if len(field) > 1 and field[0] == field[-1] == '"' else field for field in fields]
+
+
+def _number(text: str) -> float:
+    """ValueError for what is no number, and for what is one in Python alone."""
+    if "_" in text:
+        raise ValueError(f"no number: {text!r}")
+    return float(text)
+
+
 def _is_number(text: str) -> bool:
     try:
-        float(text)
+        _number(text)
     except ValueError:
         return False
     return True
@@ -176,17 +189,18 @@ def _read_text(path: Path, skipped: int = 0) -> RealArray:
     numbers, rows, width = packed("d"), 0, 0
     lines = itertools.islice(read_text_lines(path, "a text file of numbers", MOST_TEXT_BYTES), skipped, None)
     for number, line in enumerate(lines, start=1 + skipped):
-        fields = line.split(",") if "," in line else line.split()
+        fields = _fields(line)
         if not fields:
             continue
         if rows and len(fields) != width:
             expected, found = f"{width} numbers as in the lines before", str(len(fields))
             raise InputError(str(path), place=f"line {number}", expected=expected, found=found)
         try:
-            numbers.extend(map(float, fields))
+            numbers.extend(map(_number, fields))
         except ValueError as error:
             found = str(error).rpartition(": ")[2]
-            raise InputError(str(path), place=f"line {number}", expected="numbers", found=found) from None
+            expected = "numbers (of a class that has a text as its name, its place among the classes, counted from 0)"
+            raise InputError(str(path), place=f"line {number}", expected=expected, found=found) from None
         rows, width = rows + 1, len(fields)
         if len(numbers) > MOST_ELEMENTS:
             expected = f"at most {MOST_ELEMENTS} elements"

@@ -76,6 +76,7 @@ AXES: Mapping[str, tuple[tuple[str, ...], ...]] = MappingProxyType(
         ),  # the same in a run of plain ones, reading both factors included
         "straight": (_PLACES, _BITS, _PLACES, _BITS, _BITS),  # the same with several steps in a round
         "round": (),  # one round of them
+        "rest": (),  # a run of what whole rounds leave over begins
         "run": (_KINDS,),  # a run begins
         "check": (),  # one comparison with an end of a padded image
         "bounded": (_BOUNDED,),  # a run, or a place of a window, whose ends depend on where it lies in a padded image

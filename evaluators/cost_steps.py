@@ -35,3 +35,4 @@ def count_products(
         c.add(products * (1.0 - rest), number("straight", *labels))
         c.add(products * rest, number("dot", *labels))
         c.add(products / length * (length // steps), number("round"))
+        c.add(products / length * (length >= steps and length % steps > 0), number("rest"))

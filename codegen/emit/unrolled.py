@@ -23,11 +23,18 @@ class Factor:
     in_flash: bool
 
 
+ROUNDS_OF_A_CALL = 4
+"""What the call for steps that are left over takes, in rounds."""
+
+
 def steps_for(most: int, lengths: Mapping[int, int]) -> int:
-    """How many steps, at most `most`, take the fewest rounds for so many runs by length; steps that are left over take a round each."""
+    """How many steps, at most `most`, take the fewest rounds for so many runs by length; steps that are left over take a round each, and
+    behind whole rounds a call of their own."""
 
     def rounds(steps: int) -> int:
-        return sum(times * sum(divmod(length, steps)) for length, times in lengths.items())
+        whole = {length: divmod(length, steps) for length in lengths}
+        called = {length: ROUNDS_OF_A_CALL * (count > 0 and left > 0) for length, (count, left) in whole.items()}
+        return sum(times * (sum(whole[length]) + called[length]) for length, times in lengths.items())
 
     return min(range(LEAST, most + 1), key=lambda steps: (rounds(steps), steps))
 

@@ -30,6 +30,24 @@ def test_names_of_arrays_say_what_is_training_and_what_test_data(tmp_path: Path)
     assert (found.test.features.tolist(), found.test.targets.tolist()) == ([FEATURES[0].tolist()], [1.0])
 
 
+def test_quotation_marks_around_numbers_do_not_count(tmp_path: Path) -> None:
+    lines = ['"y","a","b"', '"1","2.5","-3"', '0, "4" ,5']
+    (tmp_path / "d.csv").write_text("\n".join(lines))
+    found = read_samples(tmp_path / "d.csv", (1, 2)).train
+    assert found.features.tolist() == [[2.5, -3.0], [4.0, 5.0]]
+    assert found.targets is not None
+    assert found.targets.tolist() == [1.0, 0.0]
+
+
+@pytest.mark.parametrize(("text", "found"), [("setosa", "'setosa'"), ("1_0", "'1_0'"), ('"', "'\"'")])
+def test_what_is_no_number_is_shown(text: str, found: str, tmp_path: Path) -> None:
+    (tmp_path / "d.csv").write_text(f"1,2,3\n{text},2,3\n")
+    with pytest.raises(
+        InputError, match=rf"line 2: expected numbers \(of a class that has a text as its name, .*found {found}"
+    ):
+        read_samples(tmp_path / "d.csv", (1, 2))
+
+
 def test_a_mask_says_what_is_test_data(tmp_path: Path) -> None:
     np.savez(tmp_path / "d.npz", X=FEATURES, y=CLASSES, test=np.array([False, True, False, True]))
     found = read_samples(tmp_path / "d.npz", (1, 6))
