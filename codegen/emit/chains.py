@@ -75,7 +75,7 @@ def _emit_elementwise(context: Context, chain: OperationChain) -> None:
         else:
             values.keep(last)
             at = [walk.counter(name) for name, _ in counters]
-            consider(context, values.name(last), at, ir.row_major_strides(loops.extents))
+            consider(context, choice, values.name(last), at, ir.row_major_strides(loops.extents))
 
 
 def _emit_from_matrices(context: Context, chain: OperationChain, first: ir.MatMul) -> None:
@@ -164,7 +164,8 @@ class _AfterSums:
             if isinstance(chain.operations[number], ir.Elementwise):
                 self._values.keep(number)
         if chain.choice is not None:
-            consider(self._context, self._values.name(last), at, ir.row_major_strides(chain.operations[0].out.shape))
+            steps = ir.row_major_strides(chain.operations[0].out.shape)
+            consider(self._context, chain.choice, self._values.name(last), at, steps)
             return
         target = storage.element(chain.out, moves(chain.out))
         value = cast(self._values.computed(last), target.bits)

@@ -91,10 +91,10 @@ def emit_argmax(context: Context, operation: ir.ArgMax) -> None:
     with writer.block(""):
         first = visit(context, operation.a, ["0"] * len(loops.extents), loops.strides[0])
         writer.line(f"{context.storage.type_of(operation.a.variable)} largest = {first.text};")
-        writer.line("int16_t winner = 0;")
+        writer.line(f"{_number_type(context, operation)} winner = 0;")
         with writer.loops(counters_of(loops)) as counters:
             value = visit(context, operation.a, counters, loops.strides[0])
-            consider(context, value.text, counters, steps)
+            consider(context, operation, value.text, counters, steps)
         writer.line(f"{visit(context, operation.out, (), ()).text} = winner;")
 
 
@@ -104,18 +104,23 @@ def chosen(context: Context, operation: ir.ArgMax) -> Iterator[None]:
     bits, writer = context.storage.bits[operation.a.variable], context.writer
     with writer.block(""):
         writer.line(f"{context.storage.type_of(operation.a.variable)} largest = {context.arithmetic.least(bits)};")
-        writer.line("int16_t winner = 0;")
+        writer.line(f"{_number_type(context, operation)} winner = 0;")
         yield
         writer.line(f"{visit(context, operation.out, (), ()).text} = winner;")
 
 
-def consider(context: Context, value: str, at: Sequence[str], steps: Sequence[int]) -> None:
+def _number_type(context: Context, operation: ir.ArgMax) -> str:
+    """The C type of the winner's number: a byte where that has room for it, and code is to be short."""
+    return "uint8_t" if context.shape.shared and operation.a.size <= 256 else "int16_t"
+
+
+def consider(context: Context, operation: ir.ArgMax, value: str, at: Sequence[str], steps: Sequence[int]) -> None:
     """The element that an expression names, at counters each of which is so many elements a step, wins where it is larger than all before
     it."""
     place = " + ".join(c if s == 1 else f"{s} * {c}" for c, s in zip(at, steps, strict=True) if c != "0") or "0"
     with context.writer.block(f"if ({value} > largest)"):
         context.writer.line(f"largest = {value};")
-        context.writer.line(f"winner = (int16_t)({place});")
+        context.writer.line(f"winner = ({_number_type(context, operation)})({place});")
 
 
 def output_moves(operation: ir.Conv2D, counters: tuple[str, str, str, str, str]) -> list[tuple[str, int]]:
