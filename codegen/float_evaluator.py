@@ -62,17 +62,17 @@ def _run_block(
     """The results [samples, elements of the result]."""
     samples = features.shape[0]
     storage = initial_storage(program, parameters, features)
-    for part, (first, last) in zip(steps.body, steps.temporaries, strict=True):
-        storage |= {name: np.zeros((steps.size(name), samples)) for name in first}
-        for step in executed((part,), {}):
-            read = [_values(source, storage) for source in step.sources]
-            with np.errstate(over="ignore", invalid="ignore"):  # the profiler says where values are not finite
+    with np.errstate(over="ignore", invalid="ignore"):  # the profiler says where values are not finite
+        for part, (first, last) in zip(steps.body, steps.temporaries, strict=True):
+            storage |= {name: np.zeros((steps.size(name), samples)) for name in first}
+            for step in executed((part,), {}):
+                read = [_values(source, storage) for source in step.sources]
                 result = _compute(step, read)
-            if observe is not None:  # before values that were read may be overwritten
-                observe(step, result, read)
-            _write(step, storage[step.operation.out.variable], result)
-        for name in last:
-            del storage[name]
+                if observe is not None:  # before values that were read may be overwritten
+                    observe(step, result, read)
+                _write(step, storage[step.operation.out.variable], result)
+            for name in last:
+                del storage[name]
     if program.result.variable not in storage:  # nothing writes it
         storage[program.result.variable] = np.zeros((program.variable(program.result.variable).size, samples))
     outputs = storage[program.result.variable][elements_of(program.result, {}).reshape(-1)]

@@ -21,12 +21,14 @@ import numpy as np
 
 from kilotune.codegen import ir
 from kilotune.codegen.arrays import IntArray
-from kilotune.codegen.looped_steps import Step, loop_steps
+from kilotune.codegen.looped_steps import LoopedSteps, Step
 from kilotune.codegen.straight_line import Elements, OperationInstance
 
 AccessPoint = tuple[int, int]
 
 ELEMENT_BYTES = (1, 2, 4)
+
+_RATIOS = ((1, 1), (1, 2), (1, 4), (2, 1), (4, 1))  # of an operand's element bytes to a result's
 
 
 @dataclass(frozen=True)
@@ -51,15 +53,16 @@ class WriteOrder:
         return (low, high) if high - low > 1 else None
 
 
-def write_orders(program: ir.Program) -> dict[tuple[int, str], WriteOrder]:
-    """By row and operand: the order of every operation that may share bytes with an operand.
+def write_orders(steps: LoopedSteps) -> dict[tuple[int, str], WriteOrder]:
+    """By row and operand: the order of every operation of a program that may share bytes with an operand.
 
     Rows number the operations in program order from 0. Missing: operands that must stay clear of the result, and those
     that are the result's own variable.
     """
+    program = steps.program
     temporaries = {v.name for v in program.variables if v.role is ir.Role.TEMPORARY}
     orders: dict[tuple[int, str], WriteOrder] = {}
-    for step, counts in loop_steps(program).places:
+    for step, counts in steps.places:
         if _keeps_apart(program, step.first.operation):
             continue
         for instance in _corners(step, counts):
@@ -140,8 +143,7 @@ def _write_order(written: IntArray, first: IntArray, last: IntArray) -> WriteOrd
 def _binding(read: IntArray, written: IntArray, sign: int) -> tuple[AccessPoint, ...]:
     """The pairs at which `read * operand_bytes - written * result_bytes` is least (sign 1) or greatest for some widths."""
     kept = set()
-    for operand_bytes in ELEMENT_BYTES:
-        for result_bytes in ELEMENT_BYTES:
-            place = int(np.argmin(sign * (read * operand_bytes - written * result_bytes)))
-            kept.add((int(read[place]), int(written[place])))
+    for operand_bytes, result_bytes in _RATIOS:
+        place = int(np.argmin(sign * operand_bytes * read - sign * result_bytes * written))
+        kept.add((int(read[place]), int(written[place])))
     return tuple(sorted(kept))

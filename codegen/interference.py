@@ -15,6 +15,7 @@ from functools import cached_property
 from kilotune.codegen import ir
 from kilotune.codegen.in_place import WriteOrder, write_orders
 from kilotune.codegen.live_ranges import live_ranges
+from kilotune.codegen.looped_steps import LoopedSteps, loop_steps
 
 LABEL_BYTES = 2
 """What ArgMax and Sign write, whatever their variable's width."""
@@ -68,8 +69,9 @@ class Interference:
         return {name: LABEL_BYTES if name in self.labels else bits[name] // 8 for name in self.names}
 
 
-def find_interference(program: ir.Program, in_place: bool = True) -> Interference:
-    """The interference of a program's temporaries, with or without in-place operators."""
+def find_interference(program: ir.Program, in_place: bool = True, steps: LoopedSteps | None = None) -> Interference:
+    """The interference of a program's temporaries, with or without in-place operators. `steps`: what `loop_steps` gives, where the caller
+    has it already."""
     ranges = live_ranges(program)
     names = tuple(ranges)
     if not in_place:
@@ -78,7 +80,7 @@ def find_interference(program: ir.Program, in_place: bool = True) -> Interferenc
         instants = tuple(Instant(together) for together in dict.fromkeys(held))
         rows = tuple(held[: sum(1 for _ in ir.operations(program.body))])
         return Interference(program, names, _pairs(held), (), instants, rows)
-    orders = write_orders(program)
+    orders = write_orders(loop_steps(program) if steps is None else steps)
     flow = _Flow(program)
     meetings: list[Meeting] = []
     held, during = [], []

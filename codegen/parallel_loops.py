@@ -162,13 +162,12 @@ class _Widening:
         return whole and self._program.result.variable != name and not any(touch.reads(name) for touch in outside)
 
     def _is_written_apart(self, name: str, loop: ir.Loop, touches: Sequence[_Touch], around: _Around) -> bool:
-        """Whether one operation alone touches a variable in the loop, and only writes it: in the order of the rounds, or each round
-        other elements."""
+        """Whether operations in the loop only write a variable: one alone in the order of the rounds, or each round other elements."""
         concerned = [touch for touch in touches if touch.reads(name) or touch.writes(name)]
-        if len(concerned) > 1 or concerned[0].reads(name):
+        if any(touch.reads(name) for touch in concerned):
             return False
-        touch = concerned[0]
-        return not touch.loops or _differ(touch, loop, around.starts, self._sizes[name])
+        alone = len(concerned) == 1 and not concerned[0].loops
+        return alone or _differ(concerned, loop, around.starts, self._sizes[name])
 
     # What they become
 
@@ -206,15 +205,31 @@ def _touches(body: tuple[ir.Statement, ...], loops: tuple[ir.Loop, ...]) -> Iter
             yield _Touch(statement, loops)
 
 
-def _differ(touch: _Touch, loop: ir.Loop, starts: Mapping[str, int], size: int) -> bool:
-    """Whether an operation writes other elements in every round of a loop, whatever the loops inside are at."""
+def _differ(touches: Sequence[_Touch], loop: ir.Loop, starts: Mapping[str, int], size: int) -> bool:
+    """Whether operations, which write one variable, write other elements in every round of a loop than in its other rounds, whatever the
+    loops inside are at. No where their elements do not move alike with the loop and those around it."""
+    steps = [_outside(touch) for touch in touches]
+    if any(other != steps[0] for other in steps):
+        return False
+    written = np.unique(np.concatenate([_written_in_a_round(touch, loop, starts) for touch in touches]))
+    if written.size * loop.count > size:
+        return False
+    every = written[:, None] + steps[0].get(loop.index, 0) * np.arange(loop.count)
+    return np.unique(every).size == every.size
+
+
+def _outside(touch: _Touch) -> dict[str, int]:
+    """By loop, without those inside: by how much the places that are written move in a round."""
+    inside = {inner.index for inner in touch.loops}
+    return {name: factor for name, factor in touch.operation.out.offset.terms if name not in inside and factor}
+
+
+def _written_in_a_round(touch: _Touch, loop: ir.Loop, starts: Mapping[str, int]) -> np.ndarray:
+    """The places that an operation writes in the first round of a loop, in all rounds of the loops inside."""
     first_round = {**starts, **{inner.index: inner.start for inner in (loop, *touch.loops)}}
     written: np.ndarray = np.unique(elements_of(touch.operation.out, first_round))
     factors = dict(touch.operation.out.offset.terms)
     for inner in touch.loops:
         along = factors.get(inner.index, 0) * np.arange(inner.count)
         written = np.unique(written[:, None] + along)
-    if written.size * loop.count > size:
-        return False
-    every = written[:, None] + factors.get(loop.index, 0) * np.arange(loop.count)
-    return np.unique(every).size == every.size
+    return written

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -53,12 +54,12 @@ class Profiler:
 
     def observe(self, step: OperationInstance, written: FloatArray, read: Sequence[FloatArray]) -> None:
         """What a step has written and read. InputError, at the operation, for what is not finite."""
-        if not np.isfinite(written).all():
+        least, most = self._widen(step.operation.out.variable, written)
+        if not (math.isfinite(least) and math.isfinite(most)):  # where anything is NaN, both are
             subject = type(step.operation).__name__.lower()
             raise InputError.at(
                 step.operation.location, subject, "finite values on the training data", "infinity or NaN"
             )
-        self._widen(step.operation.out.variable, written)
         if isinstance(step.operation, ir.Exp):
             self._exponents.setdefault(step.row, []).append(read[0].flatten())
 
@@ -67,9 +68,12 @@ class Profiler:
         exponents = {row: _in_order(parts) for row, parts in self._exponents.items()}
         return Profile(self._minimum, self._maximum, exponents)
 
-    def _widen(self, name: str, values: FloatArray) -> None:
-        self._minimum[name] = min(self._minimum.get(name, np.inf), float(values.min()))
-        self._maximum[name] = max(self._maximum.get(name, -np.inf), float(values.max()))
+    def _widen(self, name: str, values: FloatArray) -> tuple[float, float]:
+        """The extremes of the values alone."""
+        least, most = float(values.min()), float(values.max())
+        self._minimum[name] = min(self._minimum.get(name, np.inf), least)
+        self._maximum[name] = max(self._maximum.get(name, -np.inf), most)
+        return least, most
 
 
 def profile(

@@ -30,6 +30,7 @@ from kilotune.codegen.emit.layout import TemporaryLayout, lay_out, place_tempora
 from kilotune.codegen.emit.operators import Operators
 from kilotune.codegen.emit.packing import reader, reader_definition
 from kilotune.codegen.emit.parameters import parameter_arrays
+from kilotune.codegen.emit.prelude import prelude
 from kilotune.codegen.emit.preshift import preshift
 from kilotune.codegen.emit.ranges import largest_sums, narrow_sums
 from kilotune.codegen.emit.row_calls import interleaved_weights, row_calls
@@ -178,7 +179,7 @@ def emit_program(
     ask_for_frame(context, None)
     _emit_body(context, program.body, 0)
     _emit_result(context)
-    layout = lay_out(storage, variables, context.scratches, placement, context.chains)
+    layout = lay_out(storage, variables, context.scratches, placement, context.chains, _unstored(context))
     arrays, functions = tables()
     constants = [*parameter_arrays(storage, program, parameters), *arrays]
     interface = describe_interface(storage, program, context.stream, scaling, class_names, result_grid, order)
@@ -289,6 +290,14 @@ def _sentence(operation: ir.Operation) -> str:
     return comment_text(f"{operation.out.variable} = {type(operation).__name__}({inside})")
 
 
+def _unstored(context: Context) -> str | None:
+    """The label that the caller gets, where code is to be short: it need not lie among the temporaries, whose bytes outlive the call."""
+    program = context.storage.program
+    is_label = program.result_kind is ir.ResultKind.CLASS and program.result.variable in ir.label_variables(program)
+    alone = is_label and context.shape.shared and context.stream is None
+    return program.result.variable if alone and program.variable(program.result.variable).size == 1 else None
+
+
 def _emit_result(context: Context) -> None:
     """Return the label, or copy the result's elements to the caller."""
     program, writer = context.storage.program, context.writer
@@ -304,42 +313,6 @@ def _emit_result(context: Context) -> None:
         writer.line(f"result[{place}] = {value.text};")
     if context.stream is not None and context.stream.pushed:
         writer.line("return 1;")
-
-
-_PRELUDE = """\
-#if defined(__GNUC__)
-#define KT_INLINE static inline __attribute__((always_inline))
-#define KT_NOINLINE static __attribute__((noinline))
-/* variables of different widths share RAM */
-#define KT_ALIAS __attribute__((may_alias))
-#else
-#define KT_INLINE static inline
-#define KT_NOINLINE static
-#define KT_ALIAS
-#endif
-/* where avr-gcc is asked for small code: what it does for speed alone, and a counter that stays one, not the end of a pointer */
-#if defined(__AVR__) && defined(__OPTIMIZE_SIZE__)
-#if !defined(__clang__)
-#pragma GCC optimize ("no-move-loop-invariants", "no-tree-dominator-opts", "no-tree-ter")
-#endif
-#define KT_COUNT(n) __asm__ ("" : "+r"(n))
-#else
-#define KT_COUNT(n) ((void)0)
-#endif
-/* what follows each operation, by its number: nothing, unless a tracing build defines it */
-#ifndef KT_AFTER
-#define KT_AFTER(row) ((void)0)
-#endif
-"""
-
-
-def _index_types(bits: int) -> str:
-    """Types of numbers of elements (`kt_index`) and of those below 256. On AVR these have a byte, which `int` takes in where it is counted
-    with: so only where numbers of elements fit its 16 bits."""
-    index = f"typedef int{bits}_t kt_index;\n"
-    if bits > 16:
-        return index + "typedef kt_index kt_count;"
-    return index + "#if defined(__AVR__)\ntypedef uint8_t kt_count;\n#else\ntypedef kt_index kt_count;\n#endif"
 
 
 def _packed_readers(storage: VariableStorage, written: str) -> list[str]:
@@ -362,12 +335,12 @@ def _source(
     parts = [title(context.storage.real, program)]
     uses_library = context.storage.real or any("expf(" in definition for definition in functions)
     includes = f'#include "{name}.h"' + ("\n\n#include <math.h>" if uses_library else "")
-    parts += [includes, _PRELUDE + _index_types(index_bits(program))]
-    parts += [FLASH_MACROS.rstrip()] if arrays else []
     definitions, lines = [*context.operators.functions, *functions], context.writer.lines
     if context.shape.shared:
         definitions, lines = share(definitions, lines, context.operators.rounding)
     written = [*definitions, *lines]
+    parts += [includes, prelude(context, written)]
+    parts += [FLASH_MACROS.rstrip()] if arrays else []
     parts += _packed_readers(context.storage, "\n".join(written))
     parts += layout.typedefs + arrays + layout.array
     parts += definitions

@@ -14,15 +14,16 @@ from kilotune.codegen.emit.iteration import along, iterate
 from kilotune.codegen.emit.operators import CExpression, cast
 from kilotune.codegen.emit.schedule import make_nest
 from kilotune.codegen.emit.walk import LoopNestWriter
-from kilotune.codegen.emit.windows import chosen, consider
+from kilotune.codegen.emit.windows import chosen, consider, walked, walks_over
 
 
 def emit_chain(context: Context, chain: OperationChain) -> None:
     """All operations of the chain."""
     first = chain.operations[0]
     if isinstance(first, ir.Conv2D):
-        rest = _AfterSums(context, chain)
-        emit_product(context, first, _row(context, chain.first), rest.take)
+        over = chain.out if chain.choice is None and walks_over(context, first, chain.out) else None
+        with walked(context, over) as target:
+            emit_product(context, first, _row(context, chain.first), _AfterSums(context, chain, target).take)
     elif isinstance(first, ir.MatMul):
         _emit_from_matrices(context, chain, first)
     else:
@@ -75,7 +76,7 @@ def _emit_elementwise(context: Context, chain: OperationChain) -> None:
         else:
             values.keep(last)
             at = [walk.counter(name) for name, _ in counters]
-            consider(context, values.name(last), at, ir.row_major_strides(loops.extents))
+            consider(context, choice, values.name(last), at, ir.row_major_strides(loops.extents))
 
 
 def _emit_from_matrices(context: Context, chain: OperationChain, first: ir.MatMul) -> None:
@@ -127,10 +128,10 @@ class _Values:
 
 
 class _AfterSums:
-    """What becomes of an element after its sum."""
+    """What becomes of an element after its sum; `target`: where it is stored, wherever that is."""
 
-    def __init__(self, context: Context, chain: OperationChain) -> None:
-        self._context, self._chain = context, chain
+    def __init__(self, context: Context, chain: OperationChain, target: str = "") -> None:
+        self._context, self._chain, self._target = context, chain, target
         self._values = _Values(context, chain, {})
 
     def declare(self, number: int) -> str:
@@ -164,8 +165,9 @@ class _AfterSums:
             if isinstance(chain.operations[number], ir.Elementwise):
                 self._values.keep(number)
         if chain.choice is not None:
-            consider(self._context, self._values.name(last), at, ir.row_major_strides(chain.operations[0].out.shape))
+            steps = ir.row_major_strides(chain.operations[0].out.shape)
+            consider(self._context, chain.choice, self._values.name(last), at, steps)
             return
         target = storage.element(chain.out, moves(chain.out))
         value = cast(self._values.computed(last), target.bits)
-        self._context.writer.line(f"{target.text} = {value.text};")
+        self._context.writer.line(f"{self._target or target.text} = {value.text};")

@@ -16,6 +16,7 @@ FLASH_MACROS = """\
 #if defined(__AVR__)
 #include <avr/pgmspace.h>
 #define KT_FLASH PROGMEM
+#define KT_FLASH_BY_LPM
 #define KT_LOAD8(p) ((int8_t)pgm_read_byte(p))
 #define KT_LOAD16(p) ((int16_t)pgm_read_word(p))
 #define KT_LOAD32(p) ((int32_t)pgm_read_dword(p))

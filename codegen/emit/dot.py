@@ -23,7 +23,15 @@ from kilotune.codegen.emit.runs import add_rows, add_run, takes_steps
 from kilotune.codegen.emit.schedule import Convolution, DenseProduct, SparseProduct, schedule_product
 from kilotune.codegen.emit.unrolled import divisor
 from kilotune.codegen.emit.walk import LoopNestWriter
-from kilotune.codegen.emit.windows import image_place, inside, name_places, output_moves, part_inside
+from kilotune.codegen.emit.windows import (
+    image_place,
+    inside,
+    name_places,
+    output_moves,
+    part_inside,
+    walked,
+    walks_over,
+)
 
 
 def emit_product(
@@ -144,8 +152,10 @@ def _emit_conv2d_by_runs(
     b, filters = operation.b, operation.out.shape[3]
     lines = [("i0", operation.out.shape[0]), ("i1", operation.out.shape[1])]
     if context.storage.packing(b.variable) is None:
-        with context.writer.loops(lines, scope=True) as (image, y):
-            _emit_image_row(context, operation, schedule, total, (image, y, None))
+        stored = total.then is None and total.complete is None
+        over = operation.out if stored and walks_over(context, operation, operation.out) else None
+        with walked(context, over) as target, context.writer.loops(lines, scope=True) as (image, y):
+            _emit_image_row(context, operation, schedule, total, (image, y, None), target)
         return
     with context.writer.loops([("i3", filters)], scope=True) as (channel,):
         buffer = _emit_unpacking(context, b, channel, row)
@@ -184,8 +194,9 @@ def _emit_image_row(
     schedule: Convolution,
     total: FinishedSum,
     at: tuple[str, str, str | None],
+    target: str = "",
 ) -> None:
-    """A row of results, of one filter where that is known and its weights lie in a buffer, of all filters otherwise."""
+    """A row of results, of one filter where that is known and its weights lie in a buffer, of all filters otherwise; `target`: of each."""
     a, b, out = operation.a, operation.b, operation.out
     storage, writer = context.storage, context.writer
     (image, y, known), channels, axes = at, b.shape[3], schedule.axes
@@ -213,8 +224,8 @@ def _emit_image_row(
                 for number, text in enumerate(sizes)
             )
             add_rows(context, total.sum, ("pixels", weights), (a, b), extent, (long, steps_a_round))
-            target = storage.element(out, output_moves(operation, (image, y, x, "0", channel)))
-            total.store((image, channel), target.text, target.bits, (image, y, x, channel))
+            element = storage.element(out, output_moves(operation, (image, y, x, "0", channel)))
+            total.store((image, channel), target or element.text, element.bits, (image, y, x, channel))
 
 
 def _emit_sparse(context: Context, operation: ir.MatMul, schedule: SparseProduct, total: FinishedSum) -> None:

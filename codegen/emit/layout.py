@@ -55,8 +55,10 @@ def lay_out(
     scratches: Mapping[int, Scratch],
     placement: Mapping[str, int],
     chains: Mapping[int, OperationChain],
+    unstored: str | None = None,
 ) -> TemporaryLayout:
-    """Fit scratch arrays around the variables, and declare all. ValueError for one that `placement` puts where it may not be."""
+    """Fit scratch arrays around the variables, and declare all; `unstored` lies among them in tracing builds alone. ValueError for one that
+    `placement` puts where it may not be."""
     interference = variables.interference
     blocks = _blocks(storage, interference, scratches)
     _check(blocks, {**variables.offsets, **placement})
@@ -72,6 +74,9 @@ def lay_out(
         kind = storage.pointed_type(name) if name in storage.bits else f"kt_int{widths[name]}"
         kinds[kind] = "float" if kind == "kt_float" else f"int{widths[name]}_t"
         pointer = f"    {kind} *const {names[name]} = ({kind} *)(kt_ram.bytes + {offset}); /* {note} */"
+        if name == unstored:
+            own = f"    int{widths[name]}_t {names[name]}[1]; /* {note} */"
+            pointer = f"#if defined(KT_TRACED)\n{pointer}\n#else\n{own}\n#endif"
         pointers.append((names[name], pointer))
     read = storage.program.input
     if read is not None:  # functions read the input as they read temporaries

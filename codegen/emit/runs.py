@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
 from kilotune.codegen import ir
+from kilotune.codegen.emit.called_code import called_rows, called_sum
 from kilotune.codegen.emit.context import Context, SumOfProducts
 from kilotune.codegen.emit.operators import CExpression
 from kilotune.codegen.emit.packing import code_of_byte, decoded, group_codes, layout_of, reader, walks
@@ -177,11 +178,23 @@ def _function(context: Context, total: SumOfProducts, a: str, b: str, count: int
     if len(walked) == 1:
         body = _walking(context, total, (a, b), walked[0])
     takes = f"{_parameter(context, a, 0)}, {_parameter(context, b, 1)}"
-    return context.operators.require(
-        name,
-        f"/* sum + p0[0] * p1[0] + ... + p0[n - 1] * p1[n - 1], for n > 0 */\n"
-        f"KT_NOINLINE {total.kind} {name}({total.kind} sum, {takes}, {counter} n)\n{{\n{body}}}",
-    )
+    plain = f"KT_NOINLINE {total.kind} {name}({total.kind} sum, {takes}, {counter} n)\n{{\n{body}}}"
+    called = None
+    if count < 256 and packings == [None, None] and _is_of_bytes(context, total, (a, b)):
+        called = called_sum(name, _pointers(context, (a, b)), int(total.key), plain)
+    note = "/* sum + p0[0] * p1[0] + ... + p0[n - 1] * p1[n - 1], for n > 0 */\n"
+    return context.operators.require(name, note + (plain if called is None else called))
+
+
+def _is_of_bytes(context: Context, total: SumOfProducts, pair: tuple[str, str]) -> bool:
+    """Whether a sum's function is short in AVR instructions, and wanted so: of bytes, with nothing done to them."""
+    bytes_alone = all(context.storage.bits[variable] == BYTE_BITS for variable in pair)
+    return context.shape.shared and total.plain and total.key.isdigit() and bytes_alone
+
+
+def _pointers(context: Context, pair: tuple[str, str]) -> list[tuple[str, bool]]:
+    """What pointers to operands point at, and whether they lie in flash."""
+    return [(pointed(context, variable), context.storage.in_flash(variable)) for variable in pair]
 
 
 def takes_steps(context: Context, names: tuple[str, str]) -> bool:
@@ -296,11 +309,14 @@ def _rows_function(context: Context, total: SumOfProducts, a: str, b: str, form:
         lines = _steps(context, total, (a, b), steps)
     step = "\n".join(line if line.startswith("#") else f"            {line}" for line in lines)
     count = f"n > 0 times {steps}" if steps else "n > 0"
-    return context.operators.require(
-        name,
-        f"/* the same over rows > 0 runs of {count} elements, between which the pointers skip some */\n"
+    plain = (
         f"KT_NOINLINE {total.kind} {name}({total.kind} sum, {pointed(context, a)} *p0, {pointed(context, b)} *p1,\n"
         f"    uint_fast8_t rows, {size} n, {size} skip0, {size} skip1)\n{{\n"
         f"    for (;;) {{\n        {size} k = n;\n        do {{\n{step}\n        }} while (--k != 0);\n"
-        "        if (--rows == 0) return sum;\n        p0 += skip0;\n        p1 += skip1;\n    }\n}",
+        "        if (--rows == 0) return sum;\n        p0 += skip0;\n        p1 += skip1;\n    }\n}"
     )
+    called = None
+    if not (long or steps) and _is_of_bytes(context, total, (a, b)):
+        called = called_rows(name, _pointers(context, (a, b)), int(total.key), plain)
+    note = f"/* the same over rows > 0 runs of {count} elements, between which the pointers skip some */\n"
+    return context.operators.require(name, note + (plain if called is None else called))

@@ -5,19 +5,36 @@ Beside plain C each has its instructions for AVR, where the compiler would shift
 
 from __future__ import annotations
 
+from kilotune.codegen.emit.called_code import CalledCode, CodeArgument, called_code
 from kilotune.codegen.emit.shifts import ROUNDING_NOTES
 from kilotune.codegen.fixed.arithmetic import Rounding
 
 
 def shared_division(bits: int, rounding: Rounding) -> tuple[str, str]:
     """(name, definition) of the function `v / 2**n`, 0 < n < bits, of 16 or 32 bits."""
-    name = f"kt_down{bits}"
-    lines = '\\n\\t"\n            "'.join(_INSTRUCTIONS[bits, rounding is Rounding.TOWARD_ZERO] + _last(bits, rounding))
-    return name, (
-        f"/* v / 2**n, rounded {ROUNDING_NOTES[rounding]}, for 0 < n < {bits} */\n"
-        f"KT_NOINLINE int{bits}_t {name}(int{bits}_t v, uint8_t n)\n{{\n"
-        f'#if defined(__AVR__)\n    __asm__("{lines}" : "+d"(v), "+d"(n));\n    return v;\n#else\n{_plain(bits, rounding)}\n#endif\n}}'
+    name, kind = f"kt_down{bits}", f"int{bits}_t"
+    value, count = _REGISTERS[bits]
+    lines = (*_INSTRUCTIONS[bits, rounding is Rounding.TOWARD_ZERO], *_last(bits, rounding))
+    code = CalledCode(
+        name,
+        (CodeArgument(kind, "v", value), CodeArgument("uint8_t", "n", count)),
+        tuple(_in_registers(line, bits) for line in lines),
     )
+    plain = f"KT_NOINLINE {kind} {name}({kind} v, uint8_t n)\n{{\n{_plain(bits, rounding)}\n}}"
+    note = f"/* v / 2**n, rounded {ROUNDING_NOTES[rounding]}, for 0 < n < {bits} */\n"
+    return name, note + called_code(code, plain)
+
+
+_REGISTERS = {16: (24, 22), 32: (22, 20)}
+"""The lowest of the value, and the count: where functions of C have their arguments."""
+
+
+def _in_registers(line: str, bits: int) -> str:
+    """An instruction on %A0 to %D0, the bytes of the value, and %1, the count, with their registers."""
+    value, count = _REGISTERS[bits]
+    for place, byte in enumerate("ABCD"[: bits // 8]):
+        line = line.replace(f"%{byte}0", f"r{value + place}")
+    return line.replace("%1", f"r{count}")
 
 
 def _plain(bits: int, rounding: Rounding) -> str:
@@ -39,8 +56,7 @@ def _last(bits: int, rounding: Rounding) -> tuple[str, ...]:
 
 
 # Toward zero T holds the sign, and the magnitude is shifted; for 32 bits by bytes first. There the lines from 2: on are a function that
-# negates. It must be called at the end, too: its `ret`, run through, would leave the C function without what the compiler puts at its
-# end (at -O0 it restores registers there).
+# negates.
 _NEGATED_16 = ("neg %B0", "neg %A0", "sbc %B0, __zero_reg__")
 _INSTRUCTIONS = {
     (16, True): (

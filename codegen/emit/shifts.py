@@ -33,11 +33,30 @@ def division(bits: int, shift: int, result_bits: int, rounding: Rounding) -> tup
     elif rounding is Rounding.NEAREST and bits - shift > result_bits:
         # the sum may wrap, above the bits that are kept
         lines.append(f"    v = ({kind})((uint{bits}_t)v + (uint{bits}_t){_literal(1 << (shift - 1), bits)});")
+    elif rounding is Rounding.NEAREST and bits == 8:
+        lines += [*_nearest_byte(shift), "}"]
+        return name, "\n".join(lines)
     elif rounding is Rounding.NEAREST:
         lines += [*_floor(bits, shift - 1, bits, "v = "), f"    return ({result})((v >> 1) + (v & 1));", "}"]
         return name, "\n".join(lines)
     lines += [*_floor(bits, shift, result_bits, "return "), "}"]
     return name, "\n".join(lines)
+
+
+def _nearest_byte(shift: int) -> list[str]:
+    """The body of v / 2**shift of a byte: on AVR the carry has the bit that was shifted out last."""
+    steps = "\\n\\t".join(["asr %0"] * shift)
+    half = f" >> {shift - 1}" if shift > 1 else ""
+    return [
+        "#if defined(__AVR__)",
+        f'    __asm__("{steps}\\n\\tadc %0, __zero_reg__" : "+r"(v));',
+        "    return v;",
+        "#else",
+        f"    return (int8_t)((v >> {shift}) + (v{half} & 1));"
+        if shift == 1
+        else f"    return (int8_t)((v >> {shift}) + ((v{half}) & 1));",
+        "#endif",
+    ]
 
 
 def _literal(value: int, bits: int) -> str:

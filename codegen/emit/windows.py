@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 
 from kilotune.codegen import ir
 from kilotune.codegen.emit.context import Context, OperationRow, counters_of, visit
@@ -23,24 +23,67 @@ def inside(places: Sequence[tuple[str, WindowAxis]]) -> str:
     return " && ".join(tests)
 
 
+def walks_over(context: Context, operation: ir.Windowed, out: ir.View) -> bool:
+    """Whether a pointer moves over the results, which are written to `out` in its order: short code, since their numbers need not be
+    computed."""
+    depends = isinstance(operation, ir.Conv2D) and (
+        operation.groups > 1 or context.storage.packing(operation.b.variable) is not None
+    )
+    return context.shape.shared and not depends and out.strides == ir.row_major_strides(out.shape)
+
+
+@contextmanager
+def walked(context: Context, out: ir.View | None) -> Iterator[str]:
+    """Inside `*to++` is the next element of a view; nothing of the kind without one."""
+    if out is None:
+        yield ""
+        return
+    with context.writer.block(""):
+        context.writer.line(f"{context.storage.pointer(out, [], 'to', True)};")
+        yield "*to++"
+
+
 def emit_maxpool(context: Context, operation: ir.MaxPool, row: OperationRow) -> None:
     """The largest element under every position of the window; padded places never win."""
     writer, storage = context.writer, context.storage
-    images, height, width, channels = operation.out.shape
     bits, kind = storage.bits[operation.a.variable], storage.type_of(operation.a.variable)
-    outer = [("i0", images), ("i1", height), ("i2", width), ("i3", channels)]
-    with writer.loops(outer, scope=True) as at:
+    over = operation.out if walks_over(context, operation, operation.out) else None
+    with walked(context, over) as target, _positions(context, operation, over is not None) as at:
         writer.line(f"{kind} largest = {context.arithmetic.least(bits)};")
-        padded = any(axis.checks for axis in window_axes(operation))
-        if not (padded or storage.in_flash(operation.a.variable)):
-            writer.line(f"{storage.pointer(operation.a, _window_moves(operation, at), 'window', False)};")
         with writer.loops([("i4", operation.kernel[0]), ("i5", operation.kernel[1])]) as taps:
             value, condition = _under_window(context, operation, at, taps)
             test = f"{condition} && {value} > largest" if condition else f"{value} > largest"
             writer.line(f"if ({test}) largest = {value};")
-        target = visit(context, operation.out, at, operation.out.strides)
+        element = visit(context, operation.out, at, operation.out.strides)
         result = context.arithmetic.rescale(context, CExpression("largest", bits), row)
-        writer.line(f"{target.text} = {cast(result, target.bits).text};")
+        writer.line(f"{target or element.text} = {cast(result, element.bits).text};")
+
+
+@contextmanager
+def _positions(context: Context, operation: ir.MaxPool, walks: bool) -> Iterator[list[str]]:
+    """Loops over the positions of a window, inside which `window` points at the first element under it, if none is padding or in flash;
+    `walks`: it moves on from position to position."""
+    writer, storage, a, out = context.writer, context.storage, operation.a, operation.out
+    outer = [(f"i{axis}", count) for axis, count in enumerate(out.shape)]
+    points = not (any(axis.checks for axis in window_axes(operation)) or storage.in_flash(a.variable))
+    if not (points and walks):
+        with writer.loops(outer, scope=True) as at:
+            if points:
+                writer.line(f"{storage.pointer(a, _window_moves(operation, at), 'window', False)};")
+            yield at
+        return
+    steps = [step for _, step in _window_moves(operation, [name for name, _ in outer])]
+    steps_back = [*(step * count for step, (_, count) in zip(steps[1:], outer[1:], strict=True)), 0]
+    writer.line(f"{storage.pointer(a, [], 'window', False)};")
+    with ExitStack() as nest:
+        at = []
+        for loop, step, back in zip(outer, steps, steps_back, strict=True):
+            at += nest.enter_context(writer.loops([loop]))
+            if step != back:
+                nest.callback(writer.line, "window++;" if step - back == 1 else f"window += {step - back};")
+        if out.size == 1:  # no loop is left
+            nest.enter_context(writer.block(""))
+        yield at
 
 
 def _window_moves(operation: ir.MaxPool, at: Sequence[str]) -> list[tuple[str, int]]:
@@ -91,10 +134,10 @@ def emit_argmax(context: Context, operation: ir.ArgMax) -> None:
     with writer.block(""):
         first = visit(context, operation.a, ["0"] * len(loops.extents), loops.strides[0])
         writer.line(f"{context.storage.type_of(operation.a.variable)} largest = {first.text};")
-        writer.line("int16_t winner = 0;")
+        writer.line(f"{_number_type(context, operation)} winner = 0;")
         with writer.loops(counters_of(loops)) as counters:
             value = visit(context, operation.a, counters, loops.strides[0])
-            consider(context, value.text, counters, steps)
+            consider(context, operation, value.text, counters, steps)
         writer.line(f"{visit(context, operation.out, (), ()).text} = winner;")
 
 
@@ -104,18 +147,23 @@ def chosen(context: Context, operation: ir.ArgMax) -> Iterator[None]:
     bits, writer = context.storage.bits[operation.a.variable], context.writer
     with writer.block(""):
         writer.line(f"{context.storage.type_of(operation.a.variable)} largest = {context.arithmetic.least(bits)};")
-        writer.line("int16_t winner = 0;")
+        writer.line(f"{_number_type(context, operation)} winner = 0;")
         yield
         writer.line(f"{visit(context, operation.out, (), ()).text} = winner;")
 
 
-def consider(context: Context, value: str, at: Sequence[str], steps: Sequence[int]) -> None:
+def _number_type(context: Context, operation: ir.ArgMax) -> str:
+    """The C type of the winner's number: a byte where that has room for it, and code is to be short."""
+    return "uint8_t" if context.shape.shared and operation.a.size <= 256 else "int16_t"
+
+
+def consider(context: Context, operation: ir.ArgMax, value: str, at: Sequence[str], steps: Sequence[int]) -> None:
     """The element that an expression names, at counters each of which is so many elements a step, wins where it is larger than all before
     it."""
     place = " + ".join(c if s == 1 else f"{s} * {c}" for c, s in zip(at, steps, strict=True) if c != "0") or "0"
     with context.writer.block(f"if ({value} > largest)"):
         context.writer.line(f"largest = {value};")
-        context.writer.line(f"winner = (int16_t)({place});")
+        context.writer.line(f"winner = ({_number_type(context, operation)})({place});")
 
 
 def output_moves(operation: ir.Conv2D, counters: tuple[str, str, str, str, str]) -> list[tuple[str, int]]:

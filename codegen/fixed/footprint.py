@@ -18,6 +18,7 @@ from kilotune.codegen.fixed.encoding import LAYOUTS, stored_bytes
 from kilotune.codegen.fixed.quantised import quantised_tables
 from kilotune.codegen.fixed.table import Column, FixedBatch
 from kilotune.codegen.interference import find_interference
+from kilotune.codegen.looped_steps import LoopedSteps
 from kilotune.codegen.placement import PlacedVariables, Placer
 
 WIDTHS = (8, 16, 32)
@@ -65,7 +66,7 @@ class Footprint:
     """Counts for one program, prepared once.
 
     `in_place`: results may overwrite operands that die (`codegen.in_place`). `refine` may improve each placement. `placing` may
-    give a faster way to the same placements.
+    give a faster way to the same placements. `steps`: what `loop_steps` gives, where the caller has it already.
     """
 
     def __init__(
@@ -75,11 +76,12 @@ class Footprint:
         in_place: bool = True,
         refine: Refine | None = None,
         placing: Callable[[Placer], PlaceMany] | None = None,
+        steps: LoopedSteps | None = None,
     ) -> None:
         self.program = program
         self.refine = refine
         self.in_place = in_place
-        self.placer = Placer(find_interference(program, in_place))
+        self.placer = Placer(find_interference(program, in_place, steps))
         self._place_many = placing(self.placer) if placing else self.placer.place_each
         self._placed: dict[bytes, PlacedVariables] = {}
         index = {v.name: i for i, v in enumerate(program.variables)}

@@ -15,27 +15,21 @@ def sparse_parameters(program: Program, values: Mapping[str, np.ndarray]) -> fro
     Such a parameter is read by `|*|` with a vector and by nothing else, and non-zeros with one list of column
     numbers per row, each closed by a zero, are fewer bytes at 8 bits than the dense matrix.
     """
+    variables = {variable.name: variable for variable in program.variables}
+    others = {program.result.variable}
+    read = set[str]()
+    for operation in operations(program.body):
+        for view in operation.operands:
+            if isinstance(view, View):
+                (read if _is_sparse_product(operation, variables[view.variable]) else others).add(view.variable)
     return frozenset(
         variable.name
         for variable in program.variables
         if variable.role is Role.PARAMETER
         and variable.name in values
-        and _only_in_sparse_products(program, variable)
+        and variable.name in read - others
         and _is_smaller_sparse(values[variable.name])
     )
-
-
-def _only_in_sparse_products(program: Program, variable: Variable) -> bool:
-    readers = [o for o in operations(program.body) if any(_reads(view, variable) for view in o.operands)]
-    return (
-        bool(readers)
-        and program.result.variable != variable.name
-        and all(_is_sparse_product(o, variable) for o in readers)
-    )
-
-
-def _reads(operand: object, variable: Variable) -> bool:
-    return isinstance(operand, View) and operand.variable == variable.name
 
 
 def _is_sparse_product(operation: Operation, variable: Variable) -> bool:

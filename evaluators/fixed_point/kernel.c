@@ -130,6 +130,7 @@ typedef struct {
     int32_t *indices;                  /* of the loops that run, outermost first */
     Step *steps;                       /* [step_count], as they are in the round that runs */
     int64_t executed;                  /* steps of the candidate on this block */
+    int32_t samples;                   /* in this block: what lies in lanes behind them, nobody reads */
 } Machine;
 
 static inline Number wrap(Number v, int bits)
@@ -250,6 +251,7 @@ static void write_outputs(const Machine *m, int32_t block, Value *to)
 static void run_block(Machine *m, const Batch *batch, int32_t block)
 {
     const Program *program = m->program;
+    m->samples = samples_in(program, block);
     for (int32_t k = 0; k < batch->count && !*program->stop; k++) {
         const int64_t i = batch->order[k];
         m->rows = batch->rows + i * program->row_count * COLUMNS;

@@ -139,7 +139,8 @@ class FixedPointEvaluator:
             self._contest = _seen_from_outside(self._contest, task, simulator.steps)
         self.float_outputs = float_run.outputs
         self.simulator = simulator.of_contest(self._contest)
-        self.footprint = Footprint(task.program, task.parameters, in_place, refine, compiled_first_fit)
+        placing, steps = compiled_first_fit, simulator.steps
+        self.footprint = Footprint(task.program, task.parameters, in_place, refine, placing, steps)
         self.unpacking = UnpackingSize(task.program)
         names = [v.name for v in task.program.variables]
         given = task.program.input

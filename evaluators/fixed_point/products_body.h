@@ -40,7 +40,7 @@ static void NAME(dot_values)(const Machine *m, const Step *s, const int32_t *row
             NAME(list_lanes)(m, &s->b, r, s->r, s->q, y);
             const int is_square = !memcmp(x, y, (size_t)s->q * sizeof *x);
             int16_t *to = result_lanes(m, s, p * s->r + r);
-            for (int first = 0; first < LANES; first += VECTOR_LANES) {
+            for (int first = 0; first < m->samples; first += VECTOR_LANES) {
                 Ints low, high;
                 if (is_square) NAME(sum_pairs)(x, x, s->q, first, 1, &low, &high);
                 else NAME(sum_pairs)(x, y, s->q, first, 0, &low, &high);
@@ -112,17 +112,17 @@ static void NAME(dot_general)(const Machine *m, const Step *s, const int32_t *ro
 
 #define TILE 4
 
-/* TILE outputs of LANES samples: rows of activations in pairs, weights as packed pairs [q / 2][TILE]. */
-static inline void NAME(dot_tile)(const int16_t *const *rows, int32_t pairs, const int32_t *weights, int outputs,
-                                  int16_t *const *to, int shift, int acc_spare, int spare)
+/* TILE outputs of some samples, `stripe` Shorts of them at a time: rows of activations in pairs, weights as packed pairs [q / 2][TILE]. */
+static inline __attribute__((always_inline)) void NAME(dot_tile)(const int16_t *const *rows, int32_t pairs, const int32_t *weights, int outputs,
+                                                                 int16_t *const *to, int shift, int acc_spare, int spare, int samples, int stripe)
 {
-    for (int first = 0; first < LANES; first += VECTOR_STRIPE * VECTOR_LANES) {
+    for (int first = 0; first < samples; first += stripe * VECTOR_LANES) {
         Ints acc[TILE][2 * VECTOR_STRIPE];
         for (int t = 0; t < TILE; t++)
-            for (int v = 0; v < 2 * VECTOR_STRIPE; v++) acc[t][v] = all_ints(0);
+            for (int v = 0; v < 2 * stripe; v++) acc[t][v] = all_ints(0);
         for (int32_t k = 0; k < pairs; k++) {
             Ints z[2 * VECTOR_STRIPE];
-            for (int v = 0; v < VECTOR_STRIPE; v++) {
+            for (int v = 0; v < stripe; v++) {
                 const Shorts x = load_shorts(rows[2 * k] + first + v * VECTOR_LANES);
                 const Shorts y = load_shorts(rows[2 * k + 1] + first + v * VECTOR_LANES);
                 z[2 * v] = interleave_low(x, y);
@@ -130,11 +130,11 @@ static inline void NAME(dot_tile)(const int16_t *const *rows, int32_t pairs, con
             }
             for (int t = 0; t < TILE; t++) {
                 const Ints w = all_ints(weights[k * TILE + t]);
-                for (int v = 0; v < 2 * VECTOR_STRIPE; v++) acc[t][v] = multiply_add(acc[t][v], z[v], w);
+                for (int v = 0; v < 2 * stripe; v++) acc[t][v] = multiply_add(acc[t][v], z[v], w);
             }
         }
         for (int t = 0; t < outputs; t++)
-            for (int v = 0; v < VECTOR_STRIPE; v++) {
+            for (int v = 0; v < stripe; v++) {
                 const Ints low = NAME(finish_ints)(acc[t][2 * v], shift, acc_spare, spare);
                 const Ints high = NAME(finish_ints)(acc[t][2 * v + 1], shift, acc_spare, spare);
                 store_shorts(to[t] + first + v * VECTOR_LANES, narrow(low, high));
@@ -161,8 +161,12 @@ static void NAME(dot_packed)(const Machine *m, const Step *s, const int32_t *row
                 const int32_t o = first + t;
                 to[t] = result_lanes(m, s, weights_right ? g * s->r + o : o * s->r + g);
             }
-            NAME(dot_tile)(rows, pairs, packed + (int64_t)tile * pairs * TILE, count, to, row[SHIFT_OUT],
-                           32 - row[ACC_BITS], 32 - row[BITS]);
+            const int32_t *weights = packed + (int64_t)tile * pairs * TILE;
+            const int shift = row[SHIFT_OUT], acc_spare = 32 - row[ACC_BITS], spare = 32 - row[BITS];
+            if (m->samples > VECTOR_LANES)
+                NAME(dot_tile)(rows, pairs, weights, count, to, shift, acc_spare, spare, m->samples, VECTOR_STRIPE);
+            else
+                NAME(dot_tile)(rows, pairs, weights, count, to, shift, acc_spare, spare, m->samples, 1);
         }
     }
 }

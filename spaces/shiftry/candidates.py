@@ -156,6 +156,7 @@ class ShiftryCandidates:
         self.lowering = ShiftryLowering(task.program, largest, options.rounding, options.accumulator)
         self._lowerings = {rounding: replace(self.lowering, rounding=rounding) for rounding in Rounding}
         self._index = {v.name: i for i, v in enumerate(task.program.variables)}
+        self._aligned = aligned_parameters(task.program)
         self._roundings = sequential_roundings(task.program, task.parameters, task.features) if options.truer else {}
         self._row_scales = (
             all_row_scales(task.program, task.parameters, (*LAYOUTS, DEMOTED_BITS)) if options.finer else {}
@@ -229,7 +230,7 @@ class ShiftryCandidates:
         many = storage is not None and storage.values > 2 * CODEBOOK_SIZE  # or else a byte each takes no more
         codebook = self.options.codebook and many
         role = self.task.program.variable(variable).role
-        summed = role is ir.Role.TEMPORARY or variable in aligned_parameters(self.task.program)
+        summed = role is ir.Role.TEMPORARY or variable in self._aligned
         wide = self.options.wide and summed
         return Offered(self.options.narrow, variable in self._roundings, rows, codebook, self.options.offsets, wide)
 
@@ -254,7 +255,7 @@ class ShiftryCandidates:
 
     def _listed_formats(self) -> tuple[npt.NDArray[np.int64], tuple[ParameterEncoding, ...]]:
         """Computed bits, scale and number of the encoding [options, 3] of all options, one after another; the encodings."""
-        aligned = aligned_parameters(self.task.program)
+        aligned = self._aligned
         encodings: dict[ParameterEncoding, int] = {}
         listed = []
         for decision in self.format_decisions:

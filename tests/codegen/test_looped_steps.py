@@ -84,7 +84,7 @@ def test_the_corners_of_loops_bind_in_place_operators_as_all_rounds_do(model: Ra
             for name, *order in _visits(step):
                 if name in temporaries and name != step.operation.out.variable:
                     every.setdefault((step.row, name), []).append(_write_order(*order))
-    found = write_orders(program)
+    found = write_orders(loop_steps(program))
     assert found.keys() == every.keys()
     for key, orders in every.items():
         below = {pair for order in orders for pair in order.below}
@@ -139,7 +139,7 @@ def test_the_last_round_binds_what_the_first_does_not() -> None:
         ir.View("b", (3,), (1,), ir.Affine(0, (("i", 2),))), HERE, ir.View("a", (3,), (1,), ir.Affine(0, (("i", 1),)))
     )
     body = (ir.Fill(ir.whole(A), HERE, 0.0), ir.Loop("i", 0, 3, (relu,), HERE))
-    order = write_orders(ir.Program("moving", (A, b), body, ir.whole(b), ir.ResultKind.REAL))[1, "a"]
+    order = write_orders(loop_steps(ir.Program("moving", (A, b), body, ir.whole(b), ir.ResultKind.REAL)))[1, "a"]
     # from below round 2 binds, which reads 3 when 4 has been written, and 5 places are done: 3 - 5; from above round 0, which reads as far
     # as place 2 when the lowest that is written is 0: 3 - 0
     assert order.forbidden(1, 1) == (-2, 3)

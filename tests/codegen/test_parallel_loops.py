@@ -161,3 +161,12 @@ def test_too_many_steps_in_sequence_are_refused() -> None:
     said = pytest.raises(InputError, match="at most 5 operations that need one another, found 6")
     with mock.patch.multiple(parallel_loops, MANY_STEPS=2, MOST_IN_SEQUENCE=5), said:
         with_rounds_at_once(steps)
+
+
+def test_rounds_that_write_a_variable_by_several_operations() -> None:
+    """Together they write other elements in each round; not where one of them moves on faster, or writes what the next round's writes."""
+    even, odd = at("out", i=2), at("out", 1, i=2)
+    assert rounds_at_once(looped(ir.Relu(even, HERE, READ), ir.Copy(odd, HERE, READ)))
+    assert not rounds_at_once(looped(ir.Relu(even, HERE, READ), ir.Copy(at("out", 1, i=1), HERE, READ)))
+    assert not rounds_at_once(looped(ir.Relu(WRITE, HERE, READ), ir.Copy(at("out", 1, i=1), HERE, READ)))
+    assert not rounds_at_once(looped(ir.Relu(even, HERE, READ), ir.Copy(odd, HERE, at("out", i=2))))

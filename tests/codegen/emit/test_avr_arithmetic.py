@@ -10,6 +10,7 @@ import pytest
 
 from kilotune.codegen import ir
 from kilotune.codegen.arrays import IntArray
+from kilotune.codegen.emit.called_code import called_rows, called_sum
 from kilotune.codegen.emit.products import accumulation, product
 from kilotune.codegen.emit.requantising import SCALED, SCALED_EVEN, SHORTENED
 from kilotune.codegen.emit.shared_divisions import shared_division
@@ -148,3 +149,49 @@ def test_products_that_are_rounded_as_floats(level: str) -> None:
     found = run([SHORTENED, SCALED_EVEN], [call], inputs, level)
     expected = np.array([int(ir.EvenMultiplier(m, -n).integer(np.array([v]))[0]) for v, m, n in inputs.tolist()])
     np.testing.assert_array_equal(np.clip(found[:, 0], -256, 256), np.clip(expected, -256, 256))
+
+
+BYTES = np.random.default_rng(5).integers(-128, 128, 24)
+BYTES[:4] = -128
+IN_FLASH = (
+    f"#include <avr/pgmspace.h>\n#define KT_FLASH_BY_LPM\n"
+    f"static const int8_t weights[24] PROGMEM = {{{', '.join(map(str, BYTES))}}};\n"
+)
+NOT_CALLED = "#error this is for other processors"
+
+
+@pytest.mark.parametrize("level", ["-O0", "-Os"])
+@pytest.mark.parametrize("in_flash", [False, True])
+@pytest.mark.parametrize("bits", [16, 32])
+def test_sums_that_are_called(bits: int, in_flash: bool, level: str) -> None:
+    """Of the input's bytes with themselves, or with weights; in runs between which pointers skip some bytes, one after the other."""
+    held, weights = ("const int8_t", False), ("const int8_t", in_flash)
+    total = called_sum("one", (weights, held), bits, NOT_CALLED)
+    rows = called_rows("several", (held, weights), bits, NOT_CALLED)
+    assert total is not None
+    assert rows is not None
+    bytes_of, other = "(const int8_t *)x", "weights" if in_flash else "(const int8_t *)x"
+    calls = [f"(int{bits}_t)one((uint{bits}_t)x[0], {other} + 1, {bytes_of}, {n})" for n in (1, 2, 23)]
+    calls += [
+        f"(int{bits}_t)several((uint{bits}_t)x[0], {bytes_of} + 2, {other}, {r}, {n}, 2, 1)"
+        for r, n in ((1, 5), (3, 4))
+    ]
+    inputs = np.random.default_rng(bits).integers(-(2**31), 2**31, (20, 6))
+    inputs[:3] = -2139062144  # bytes of -128: all products are the largest
+    found = run([("weights", IN_FLASH), ("one", total), ("several", rows)], calls, inputs, level)
+    read = inputs.astype("<i4").view(np.int8).astype(np.int64)
+    met = np.broadcast_to(BYTES, read.shape) if in_flash else read
+    spans = [(slice(0, n), slice(1, n + 1)) for n in (1, 2, 23)]
+    expected = [(read[:, a] * met[:, b]).sum(axis=1) for a, b in spans]
+    for count, length in ((1, 5), (3, 4)):
+        terms = [(2 + r * (length + 2) + k, r * (length + 1) + k) for r in range(count) for k in range(length)]
+        expected.append(sum(read[:, a] * met[:, b] for a, b in terms))
+    for column, products in enumerate(expected):
+        np.testing.assert_array_equal(found[:, column], wrap(inputs[:, 0] + products, bits), err_msg=calls[column])
+
+
+def test_other_sums_are_not_called() -> None:
+    pointer = "const int8_t"
+    for make in (called_sum, called_rows):
+        assert make("sum", [(pointer, True), (pointer, True)], 16, "") is None
+        assert make("sum", [(pointer, True), (pointer, False)], 64, "") is None

@@ -52,7 +52,7 @@ def counted(model: Model) -> None:
 
 CONSUMERS: dict[str, Callable[[Model], object]] = {
     "straight line": lambda m: list(loop_steps(m[0])),
-    "in-place orders": lambda m: write_orders(m[0]),
+    "in-place orders": lambda m: write_orders(loop_steps(m[0])),
     "hazards": lambda m: find_hazard(loop_steps(m[0])),
     "float evaluator": lambda m: run_float(*m),
     "SeeDot lowering": seedot,

@@ -145,7 +145,7 @@ def test_without_rounding_it_is_near_that(name: str) -> None:
 
 
 CONSUMERS: dict[str, Callable[[ir.Program, dict[str, FloatArray]], object]] = {
-    "in-place orders": lambda p, _: write_orders(p),
+    "in-place orders": lambda p, _: write_orders(loop_steps(p)),
     "hazards": lambda p, _: find_hazard(loop_steps(p)),
     "footprint": lambda p, w: Footprint(p, w).operation_counts(lower_quantised(p)),
     "emitted integers": lambda p, w: emit_c(lower_quantised(p), w),

@@ -15,6 +15,7 @@ from kilotune.codegen.emit.c import emit_c
 from kilotune.codegen.fixed.footprint import Footprint
 from kilotune.codegen.in_place import write_orders
 from kilotune.codegen.interference import find_interference
+from kilotune.codegen.looped_steps import loop_steps
 from kilotune.codegen.placement import Placer
 from kilotune.search.space import SolveLimit
 from kilotune.spaces.shiftry.candidates import ShiftryOptions
@@ -57,7 +58,7 @@ def test_forbidden_distances_are_those_that_clobber(kind: str, a_bits: int, b_bi
     """Every distance tried on tagged bytes: what the order allows is safe, and the ends of what it forbids are not."""
     program = chain(kind)
     a_bytes, b_bytes = a_bits // 8, b_bits // 8
-    between = write_orders(program)[1, "a"].forbidden(b_bytes, a_bytes)
+    between = write_orders(loop_steps(program))[1, "a"].forbidden(b_bytes, a_bytes)
     assert between is not None
     safe = {d: clobbered(program, {"a": a_bytes, "b": b_bytes}, {"a": 40, "b": 40 + d}) is None for d in range(-20, 21)}
     allowed = {d: not between[0] < d < between[1] for d in safe}
