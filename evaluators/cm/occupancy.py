@@ -48,3 +48,11 @@ def held_packets(
         most = int((np.arange(1, len(issued) + 1) - left).max(initial=1))
         found.append(max(most, stream.minimum_capacity))
     return tuple(found)
+
+
+def held_with_room(streams: Sequence[Stream], held: Sequence[int]) -> tuple[int, ...]:
+    """What `held_packets` says, where a simulation has counted already what each stream held at most."""
+    return tuple(
+        0 if stream.reader == GMEM else max(most, stream.minimum_capacity)
+        for stream, most in zip(streams, held, strict=True)
+    )

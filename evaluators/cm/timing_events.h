@@ -1,15 +1,20 @@
 /* What happens at later ticks: packets that ask for a link or are delivered, iterations that finish; each is a number, and how many there
- * are of it. Of the next NEAR ticks a row of bits says which, in order without being sorted: most packets are behind a link after a tick
- * or a few. What is further away waits on a wheel of buckets, a tick each, where that of a later turn of the wheel stays.
+ * are of it. Of the next NEAR ticks a row of bytes says how many, in order without being sorted: most packets are behind a link after a
+ * tick or a few. What is further away waits on a wheel of buckets, a tick each, where that of a later turn of the wheel stays.
  */
 #include <stdint.h>
 #include <stdlib.h>
+#include <string.h>
+
+#ifdef __SSE2__
+#include <emmintrin.h>
+#endif
 
 #define NEAR 16
 #define WHEEL 1024
 #define CHUNK 20
-
-typedef struct { uint64_t any, several; } Word; /* of a row: what happens, and of what `more` says how many */
+#define MANY 255 /* of a row: as many as `many` says */
+#define GROUP 64 /* bytes of a row that are looked at together; what begins on a row begins with a group */
 
 typedef struct { int32_t turn, what, count; } Event; /* turn: of the wheel */
 
@@ -18,9 +23,9 @@ typedef struct { int32_t next, count; Event events[CHUNK]; } Chunk;
 typedef struct { int32_t first, last; } Bucket;
 
 typedef struct {
-    int32_t kinds, words; /* events are numbers below `kinds`; words of a row */
-    Word *rows;           /* NEAR times `words` */
-    int32_t *more;        /* NEAR times `kinds`: besides one */
+    int32_t kinds;        /* events are numbers below it; whole groups */
+    uint8_t *rows;        /* NEAR times `kinds` */
+    int32_t *many;        /* likewise */
     uint8_t in_row[NEAR]; /* whether there is anything */
     int64_t on_wheel;
     Chunk *chunks;
@@ -28,25 +33,26 @@ typedef struct {
     Bucket buckets[WHEEL];
 } Events;
 
+static int32_t whole_groups(int32_t numbers) { return (numbers + GROUP - 1) / GROUP * GROUP; }
+
 static int open_events(Events *e, int32_t kinds) {
     e->kinds = kinds;
-    e->words = (kinds + 63) / 64;
-    e->rows = calloc((size_t)NEAR * (size_t)e->words, sizeof(Word));
-    e->more = calloc((size_t)NEAR * (size_t)kinds, sizeof(int32_t));
+    e->rows = calloc(NEAR, (size_t)kinds);
+    e->many = calloc(NEAR * sizeof(int32_t), (size_t)kinds);
     e->spare = -1;
     for (int32_t k = 0; k < WHEEL; k++) e->buckets[k] = (Bucket){-1, -1};
-    return e->rows && e->more ? 0 : -1;
+    return e->rows && e->many ? 0 : -1;
 }
 
 static void close_events(Events *e) {
     free(e->rows);
-    free(e->more);
+    free(e->many);
     free(e->chunks);
 }
 
 static int32_t turn_of(int64_t tick) { return (int32_t)(tick / WHEEL); }
-static Word *row_of(const Events *e, int64_t tick) { return e->rows + (size_t)(tick & (NEAR - 1)) * (size_t)e->words; }
-static int32_t *more_of(const Events *e, int64_t tick) { return e->more + (size_t)(tick & (NEAR - 1)) * (size_t)e->kinds; }
+static uint8_t *row_of(const Events *e, int64_t tick) { return e->rows + (size_t)(tick & (NEAR - 1)) * (size_t)e->kinds; }
+static int32_t *many_of(const Events *e, int64_t tick) { return e->many + (size_t)(tick & (NEAR - 1)) * (size_t)e->kinds; }
 
 static int is_empty(const Events *e, int64_t tick) {
     return !e->in_row[tick & (NEAR - 1)] && e->buckets[tick & (WHEEL - 1)].first < 0;
@@ -59,7 +65,10 @@ static int are_coming(const Events *e) {
 }
 
 /* All of a tick has happened. */
-static void end_tick(Events *e, int64_t tick) { e->in_row[tick & (NEAR - 1)] = 0; }
+static void end_tick(Events *e, int64_t tick) {
+    if (e->in_row[tick & (NEAR - 1)]) memset(row_of(e, tick), 0, (size_t)e->kinds);
+    e->in_row[tick & (NEAR - 1)] = 0;
+}
 
 /* Another chunk at the end of a bucket. */
 static int extend(Events *e, Bucket *bucket) {
@@ -83,7 +92,7 @@ static int extend(Events *e, Bucket *bucket) {
     return 0;
 }
 
-static int add_far(Events *e, int32_t turn, int64_t tick, int32_t what, int32_t count) {
+static __attribute__((noinline)) int add_far(Events *e, int32_t turn, int64_t tick, int32_t what, int32_t count) {
     Bucket *bucket = &e->buckets[tick & (WHEEL - 1)];
     if ((bucket->last < 0 || e->chunks[bucket->last].count == CHUNK) && extend(e, bucket)) return -1;
     Chunk *chunk = &e->chunks[bucket->last];
@@ -92,38 +101,60 @@ static int add_far(Events *e, int32_t turn, int64_t tick, int32_t what, int32_t 
     return 0;
 }
 
-static void add_near(Events *e, int64_t tick, int32_t what, int32_t count) {
-    Word *word = row_of(e, tick) + (what >> 6);
-    uint64_t bit = (uint64_t)1 << (what & 63);
-    int64_t further = count - !(word->any & bit);
+static inline void add_near(Events *e, int64_t tick, int32_t what, int32_t count) {
+    uint8_t *there = row_of(e, tick) + what;
+    int32_t together = *there + count;
     e->in_row[tick & (NEAR - 1)] = 1;
-    word->any |= bit;
-    if (further) {
-        word->several |= bit;
-        more_of(e, tick)[what] += (int32_t)further;
+    if (__builtin_expect(together >= MANY, 0)) {
+        int32_t *many = many_of(e, tick) + what;
+        *many = (*there == MANY ? *many : *there) + count;
+        together = MANY;
     }
+    *there = (uint8_t)together;
 }
 
 /* At a tick from `now` on. */
-static int add_events(Events *e, int64_t tick, int32_t what, int32_t count, int64_t now) {
-    if (tick - now >= NEAR) return add_far(e, turn_of(tick), tick, what, count);
+static inline int add_events(Events *e, int64_t tick, int32_t what, int32_t count, int64_t now) {
+    if (__builtin_expect(tick - now >= NEAR, 0)) return add_far(e, turn_of(tick), tick, what, count);
     add_near(e, tick, what, count);
     return 0;
 }
 
-/* The number of the first event of a word of a tick's row, which has some: it is taken out; `count`: how many there are of it. */
-static int32_t take_first(Events *e, Word *word, int64_t tick, int32_t number, int32_t *count) {
-    int32_t what = number << 6 | __builtin_ctzll(word->any);
-    uint64_t bit = word->any & -word->any;
-    *count = 1;
-    word->any ^= bit;
-    if (word->several & bit) {
-        int32_t *more = more_of(e, tick) + what;
-        *count += *more;
-        *more = 0;
-        word->several ^= bit;
+/* How many there are of an event at a tick of the row. */
+static inline int32_t count_of(const Events *e, int64_t tick, int32_t what) {
+    int32_t count = row_of(e, tick)[what];
+    return __builtin_expect(count == MANY, 0) ? many_of(e, tick)[what] : count;
+}
+
+/* A bit for each byte of a group that is not 0. */
+static inline uint64_t bits_of_group(const uint8_t *bytes) {
+    uint64_t bits = 0;
+#ifdef __SSE2__
+    for (int32_t k = 0; k < GROUP; k += 16) {
+        __m128i none = _mm_cmpeq_epi8(_mm_loadu_si128((const __m128i *)(bytes + k)), _mm_setzero_si128());
+        bits |= (uint64_t)(uint16_t)~_mm_movemask_epi8(none) << k;
     }
-    return what;
+#else
+    for (int32_t k = 0; k < GROUP; k++) bits |= (uint64_t)(bytes[k] != 0) << k;
+#endif
+    return bits;
+}
+
+/* The numbers from `first` to before `end`, whole groups, of which there is an event at a tick; how many. `numbers`: room for eight more. */
+static int32_t list_events(const Events *e, int64_t tick, int32_t first, int32_t end, int32_t *numbers) {
+    const uint8_t *row = row_of(e, tick);
+    int32_t count = 0;
+    for (int32_t group = first; group < end; group += GROUP) {
+        uint64_t bits = bits_of_group(row + group);
+        int32_t next = count + __builtin_popcountll(bits);
+        for (; count < next; count += 8) /* a branch in eight that could be guessed wrong */
+            for (int32_t k = 0; k < 8; k++) {
+                numbers[count + k] = group + __builtin_ctzll(bits | (uint64_t)1 << 63);
+                bits &= bits - 1;
+            }
+        count = next;
+    }
+    return count;
 }
 
 /* What has waited on the wheel for a tick comes into its row. */

@@ -18,27 +18,28 @@ static uint64_t hash_of_event(int64_t ticks, int32_t what, int64_t count) {
 /* All that decides what happens after `tick`, counted from this tick and from image `r->through` on. */
 static uint64_t state_hash(const Run *r, int64_t tick) {
     const Problem *p = r->p;
-    const Outcome *o = r->o;
     uint64_t hash = 1, events = 0;
     for (int32_t s = 0; s < p->stage_count; s++) {
         const StageState *stage = &r->stage[s];
-        int64_t before = r->through * p->iterations[s];
-        hash = mixed(mixed(hash, stage->end_image * p->iterations[s] + stage->end_at - before), o->next[s] - before);
+        int64_t before = r->through * stage->iterations;
+        hash = mixed(mixed(hash, stage->end_image * stage->iterations + stage->end_at - before), stage->started - before);
     }
     for (int32_t s = 0; s < p->stream_count; s++) {
-        int64_t before = r->through * p->packets[s];
-        hash = mixed(mixed(hash, o->delivered[s] - before), o->issued[s] - before);
-        if (p->reader[s] >= 0) hash = mixed(hash, o->freed[s] - before);
-        if (p->writer[s] < 0) hash = mixed(hash, r->gmem_next[s] - r->through * p->writer_iterations[s]);
+        const StreamState *stream = &r->stream[s];
+        int64_t before = r->through * stream->packets;
+        hash = mixed(mixed(hash, stream->delivered - before), stream->issued - before);
+        if (stream->reader >= 0) hash = mixed(hash, stream->freed - before);
     }
+    for (int32_t k = 0; k < r->image_count; k++) hash = mixed(hash, r->image[k].next - r->through * r->image[k].pixels);
     for (int32_t k = 0; k < p->link_count; k++) {
-        int64_t taken = (r->taken[k].tick - tick - 1) * p->width[k] + r->taken[k].used;
+        int64_t taken = r->taken[k].until - (tick + 1) * r->taken[k].width;
         hash = mixed(hash, taken > 0 ? taken : 0);
     }
-    for (int64_t then = tick + 1; then < tick + NEAR; then++)
-        for (int32_t what = 0; what < r->events.kinds; what++)
-            if (row_of(&r->events, then)[what >> 6].any >> (what & 63) & 1)
-                events += hash_of_event(then - tick, what, 1 + more_of(&r->events, then)[what]);
+    for (int64_t then = tick + 1; then < tick + NEAR; then++) {
+        int32_t count = list_events(&r->events, then, 0, r->events.kinds, r->listed);
+        for (int32_t k = 0; k < count; k++)
+            events += hash_of_event(then - tick, r->listed[k], count_of(&r->events, then, r->listed[k]));
+    }
     for (int32_t bucket = 0; bucket < WHEEL; bucket++)
         for (int32_t at = r->events.buckets[bucket].first; at >= 0; at = r->events.chunks[at].next)
             for (int32_t k = 0; k < r->events.chunks[at].count; k++) {
@@ -53,9 +54,9 @@ static uint64_t state_hash(const Run *r, int64_t tick) {
 static int has_settled(Run *r, int64_t tick) {
     const Problem *p = r->p;
     int64_t through = p->images;
-    for (int32_t i = 0; i < r->to_gmem_count; i++) {
-        int32_t s = r->to_gmem[i];
-        if (r->o->delivered[s] / p->packets[s] < through) through = r->o->delivered[s] / p->packets[s];
+    for (int32_t s = 0; s < p->stream_count; s++) {
+        const StreamState *stream = &r->stream[s];
+        if (stream->reader < 0 && stream->delivered / stream->packets < through) through = stream->delivered / stream->packets;
     }
     if (through == r->through) return 0;
     r->through = through;

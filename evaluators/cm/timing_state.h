@@ -5,6 +5,7 @@
 
 #define COMPARED 8 /* images */
 #define NEVER (-((int64_t)1 << 60))
+#define LARGE ((uint64_t)1 << 16) /* widths and loads below it are divided by a product */
 
 typedef struct {
     int32_t stage_count, stream_count, link_count, images;
@@ -38,29 +39,56 @@ typedef struct {
 
 typedef struct { uint64_t hash; int64_t images, tick; } Snapshot;
 
-typedef struct { int64_t tick, used; } Taken; /* a link: all before this tick, and so many elements in it */
+typedef struct { int32_t link, load, next, hop; } Place; /* a link on a route, what a packet takes of it, the event behind it, and when */
+
+typedef struct {
+    int64_t until;    /* all up to here is taken: ticks times width and what is taken of a tick */
+    uint32_t width, reciprocal;
+} Taken;              /* a link */
+
+typedef struct { const int32_t *needed, *released; int32_t stream, packets; } Input;
+
+typedef struct { const uint8_t *sends; int32_t stream, first, asks_before; } Output; /* first: event; so many ticks before the iteration ends */
 
 typedef struct {
     int64_t start_image, start_at, end_image, end_at; /* the next iteration to start and to finish: image, and number in it */
-    int64_t waits_for;               /* packets delivered on `input` */
-    int32_t input, output;           /* streams that it waits for; -1: none */
+    int64_t started;
+    int32_t iterations, ticks, core;
+    int32_t first_input, end_input, first_output, end_output; /* among those of all stages */
 } StageState;
 
-typedef struct { int32_t link, whole, rest, next; } Place; /* a link on a route; a packet's ticks on it; the event behind it */
+typedef struct {
+    int64_t delivered, issued, freed, most_held; /* packets */
+    int64_t awaited;      /* its reader is to be told of so many delivered packets; of GMEM's, another image is through */
+    int32_t capacity, packets;
+    int32_t reader, reader_core, writer_core; /* core -1: GMEM */
+    int32_t is_awaited;   /* its writer is to be told of room */
+} StreamState;
+
+typedef struct {
+    int64_t next, in_image, due; /* the iteration of the images that is sent next: among all, in its image; and its tick */
+    const uint64_t *sends;       /* bits, by iteration of an image */
+    int64_t pixels;
+    int32_t stream, first;       /* event */
+} ImageState;                    /* of a stream from GMEM */
 
 typedef struct {
     const Problem *p;
     Outcome *o;
     Events events;
-    int32_t places;      /* on all routes. An event is a place where packets ask for a link, */
-    int32_t arrivals, finishes; /* or from these numbers on a stream that delivers packets, a stage that finishes an iteration */
-    Place *place;
-    uint8_t *alone;      /* by place: no other stream takes the link */
-    Taken *taken;        /* by link */
+    int32_t arrivals, finishes; /* An event is a place where packets ask for a link, or from these numbers on a stream that delivers */
+    Place *place;               /* packets, a stage that finishes an iteration */
+    int32_t *listed;            /* events of a tick */
+    Taken *taken;               /* by link */
     StageState *stage;
-    int64_t *free_at;    /* by core */
-    int32_t *from_gmem, from_gmem_count, *to_gmem, to_gmem_count;
-    int64_t *gmem_next, *gmem_due; /* by stream: position in the images' iterations, and its tick */
+    StreamState *stream;
+    Input *input;
+    Output *output;
+    int64_t *free_at;           /* by core */
+    ImageState *image;
+    int32_t image_count;
+    uint64_t *sends;            /* of all images' streams */
+    int64_t due_pixels, due_tick, due_count; /* see `due_now` */
     int32_t *marked; uint8_t *is_marked; int32_t marked_count; /* cores */
     int64_t left;        /* outputs of wanted images still to come */
     int64_t held_back;   /* the last tick at which GMEM waited for its pace */

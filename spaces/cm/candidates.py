@@ -16,7 +16,7 @@ from kilotune.codegen.cm.pipeline import GMEM
 from kilotune.codegen.cm.routing import RouteTables, route_tables
 from kilotune.evaluators.cm.bound import core_ticks, link_loads, link_ticks
 from kilotune.evaluators.cm.energy import energy_nj, image_counts
-from kilotune.evaluators.cm.occupancy import held_packets
+from kilotune.evaluators.cm.occupancy import held_packets, held_with_room
 from kilotune.evaluators.cm.stream import Setting, StreamTiming, steady_ticks
 from kilotune.evaluators.cm.timing import simulate
 from kilotune.search.fingerprint import fingerprint
@@ -207,9 +207,12 @@ class CmCandidates:
         if known.held is None:
             unbounded = CoreMapping(cores, routes, (0,) * len(routes))
             pace = self.promised_ticks(lowered, unbounded)
-            starts = self.simulate(lowered, unbounded, HELD_IMAGES, record_starts=True).starts
-            assert starts is not None  # they were asked for
-            packets = held_packets(lowered.pipeline, lowered.streams, lowered.ticks, starts, pace)
+            timing = self.simulate(lowered, unbounded, HELD_IMAGES)
+            if timing.held is not None:
+                packets = held_with_room(lowered.streams, timing.held)
+            else:  # tick by tick, without a C compiler
+                assert timing.starts is not None
+                packets = held_packets(lowered.pipeline, lowered.streams, lowered.ticks, timing.starts, pace)
             self._known = known = replace(known, held=packets)
         assert known.held is not None
         return known.held

@@ -9,6 +9,7 @@ import pytest
 
 from kilotune.codegen.cm.hardware import load_hardware
 from kilotune.codegen.onnx.quantise import integer_shape
+from kilotune.evaluators.cm.occupancy import held_packets, held_with_room
 from kilotune.evaluators.cm.stream import Setting, StreamTiming
 from kilotune.evaluators.cm.timing import load_timing, simulate
 from kilotune.experiments.problems.cm.networks import weightless
@@ -36,6 +37,9 @@ def test_buffers_of_what_was_held_change_no_tick_and_with_a_packet_less_somethin
         setting = random_setting(seed)
         free = streamed(setting, (0,) * len(setting.streams))
         assert free.held is not None, seed
+        assert free.starts is not None, seed
+        by_starts = held_packets(setting.pipeline, setting.streams, setting.ticks, free.starts, setting.pace_ticks)
+        assert held_with_room(setting.streams, free.held) == by_starts, seed
         same = streamed(setting, free.held)
         assert starts(same) == starts(free), seed
         is_shared = len(setting.sharing) < len(setting.ticks)
