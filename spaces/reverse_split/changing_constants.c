@@ -342,6 +342,10 @@ static int open_walker(Walker *w)
     return 1;
 }
 
+static void close_walker(Walker *w) { free(w->priced), free(w->value), free(w->tried.steps), free(w->tried.order); }
+
+#include "last_walk.h"
+
 static void vary(Walker *w)
 {
     int32_t chance = below(&w->p->random, 100);
@@ -372,6 +376,15 @@ int kilotune_anneal_changing(ChangingProblem *p, const ChangingChoice *now, cons
         copy_choice(p, &w.tried, &w.now);
         if (!w.missed && cost < *best->cost) copy_choice(p, &w.now, best);
     }
-    free(w.priced), free(w.value), free(w.tried.steps), free(w.tried.order);
+    close_walker(&w);
     return there;
+}
+
+/* See `walk_last`: `now` is what `best` is, with a walk for the last kernel of the problem, which `best` lacks. */
+int kilotune_walk_last(ChangingProblem *p, const ChangingChoice *best, const ChangingChoice *now, int32_t width)
+{
+    Walker w = {.p = p, .now = *now};
+    int found = open_walker(&w) ? walk_last(&w, best, now, width) : -1;
+    close_walker(&w);
+    return found;
 }

@@ -5,6 +5,9 @@ With constants that stay (`horner.py`, `nested_constants.py`) a walk begins when
 constant. Here making one constant from another takes the same instruction, but cells that want the one are passed before it, and cells that
 want the other after it: five registers have twenty constants, each for as long as it is wanted. The walks, these instructions, and where
 they come are annealed together, compiled (`changing_constants.c`), under the length of the whole program. `changing_writer.py` writes it.
+
+Where the results of several kernels leave two registers for constants on the last walk, hardly any change of one makes another program
+that is possible. So the other kernels are annealed first, a beam (`last_walk.h`) appends the last walk, and all go on from there.
 """
 
 from __future__ import annotations
@@ -13,8 +16,8 @@ import ctypes
 import itertools
 import math
 import random
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
@@ -40,11 +43,15 @@ LARGEST_HELD = 6_000
 MOST_TERMS, FEW, MOST_OF_FEW = 4, 3, 6
 """How many terms a cell has at most, and how many where so few registers hold constants or fewer."""
 
-LEAST_REGISTERS, FEWEST_CONSTANTS = 4, 3
-"""The fewest of a program, and how many constants the last of several kernels has at least."""
+LEAST_REGISTERS, FEWEST_CONSTANTS, FEWEST_OF_A_BEAM, MOST_CELLS_OF_A_BEAM = 4, 3, 2, 16
+"""The fewest of a program, and how many constants the last of several kernels has at least: by annealing alone, and by a beam, which walks
+over so many cells at most."""
 
-WARM, COLD = 0.7, 0.1
-"""Temperatures, in instructions; chosen on 7x7 kernels of seeds 101 to 103."""
+WARM, COLD, WARM_AGAIN = 0.7, 0.1, 0.4
+"""Temperatures, in instructions; chosen on 7x7 kernels of seeds 101 to 103. The last one, behind a beam, on four 3x3 kernels of these."""
+
+WIDTH, SHARE_OF_OTHERS = 1000, 0.4
+"""Stops of a beam, and what of a search goes before it."""
 
 TURNS, SHARE_OF_A_SEARCH, SECONDS_A_PAIR = 100_000, 0.95, 0.0014
 """Turns of a search without a clock; else the seconds for each pair of cells, at most that share of those that there are for all: one long
@@ -74,6 +81,8 @@ def load_changing() -> ctypes.CDLL | None:
         ctypes.POINTER(_ChangingChoice),
     ]
     function.restype = ctypes.c_int
+    walk_last = loaded.library.kilotune_walk_last
+    walk_last.argtypes, walk_last.restype = [*function.argtypes, ctypes.c_int32], ctypes.c_int
     return loaded.library
 
 
@@ -86,6 +95,24 @@ class ChangingProblem:
     registers: int
     kept: bool
     far: float
+
+    @property
+    def has_beam(self) -> bool:
+        """Whether the last kernel has so few constants that a beam begins its walk."""
+        return self.kept and constants_of_last(len(self.kernels.walks), self.registers) < FEWEST_CONSTANTS
+
+
+def constants_of_last(kernels: int, registers: int) -> int:
+    """How many registers hold constants on the walk of the last kernel, while the results of the others wait."""
+    return registers - kernels
+
+
+def has_changing_walks(sums: Sequence[Sum], registers: int, kept: bool) -> bool:
+    """Whether there are registers enough for these kernels."""
+    constants = constants_of_last(len(sums) if kept else 1, registers)
+    small = all(len(total.weights()) <= MOST_CELLS_OF_A_BEAM for total in sums)
+    fewest = FEWEST_OF_A_BEAM if len(sums) > 1 and kept and small else FEWEST_CONSTANTS
+    return registers >= LEAST_REGISTERS and constants >= fewest
 
 
 def changing_plans(
@@ -103,22 +130,27 @@ def changing_plans(
     """Plans of the sums (units of `2**-depth`; none zero) in so many registers, and None on the way to each; without an end, each in most
     of so many seconds by the clock of `seconds_left`. None at all for weights of more than `LARGEST_WEIGHT` or of few digits, which need no
     constants, where there are too few registers, and without a compiler."""
-    room = registers - (len(sums) if kept else 1)
-    if registers < LEAST_REGISTERS or room < FEWEST_CONSTANTS or load_changing() is None:
+    if not has_changing_walks(sums, registers, kept) or load_changing() is None:
         return
     kernels, generator = horner_kernels(sums, depth, target, registers - 1), random.Random(seed)
     few = kernels.digits < FEWEST_DIGITS * len(kernels.weights)
     if few or kernels.largest > LARGEST_WEIGHT or kernels.image > LARGEST_HELD:
         return
     problem = ChangingProblem(kernels, registers, kept, far_price(costs))
+    orders = generator.sample(range(len(sums)), len(sums))
     most, failed = SECONDS_A_PAIR * len(kernels.weights) ** 2, 0
     for number in itertools.count():
         plan: Plan | None = None
         doubled = min(number // SEARCHES_OF_A_LENGTH, MOST_DOUBLED)
         shares = _shares(seconds_left, min(SHARE_OF_A_SEARCH * seconds, most * 2**doubled))
-        for program in annealed(problem, shares, generator.getrandbits(62)):
+        asked = (
+            replace(problem, kernels=_with_last(kernels, orders[number % len(orders)])) if problem.has_beam else problem
+        )
+        for program in annealed(asked, shares, generator.getrandbits(62)):
             yield None
             plan = None if program is None else fitted(changing_plan(program), registers, kept)
+        if plan is not None and problem.has_beam:
+            plan = _with_result_at(plan, orders[number % len(orders)])
         failed = failed + 1 if plan is None else 0
         if plan is not None:
             yield plan
@@ -141,17 +173,45 @@ def _shares(seconds_left: Callable[[], float], allowed: float) -> Iterator[float
     yield 1.0
 
 
+def _with_last(kernels: HornerKernels, number: int) -> HornerKernels:
+    """One of the kernels behind the others."""
+    walks = kernels.walks
+    return replace(kernels, walks=(*walks[:number], *walks[number + 1 :], walks[number]))
+
+
+def _with_result_at(plan: Plan, number: int) -> Plan:
+    """The last result where its kernel was."""
+    *others, last = plan.results
+    return replace(plan, results=(*others[:number], last, *others[number:]))
+
+
 def annealed(problem: ChangingProblem, shares: Iterator[float], seed: int) -> Iterator[ChangingProgram | None]:
     """None after each slice of the turns, between two `shares` of the search, and in the end the shortest program, None where none was
     found. Raises `MemoryError`."""
     library, call = load_changing(), _ChangingCall(problem, seed)
-    share, last = next(shares), 0.0
-    while library is not None and share < 1.0:
-        following = min(1.0, 2 * share - last)  # as far again
-        call.run(library, TURNS_OF_A_SLICE, *(WARM * (COLD / WARM) ** at for at in (share, following)))
+    if library is not None and problem.has_beam:
+        call.leave_last()
+        share = yield from _cooled(library, call, shares, (next(shares), SHARE_OF_OTHERS), WARM)
+        if call.append_last(library):
+            yield from _cooled(library, call, shares, (share, 1.0), WARM_AGAIN)
+    elif library is not None:
+        yield from _cooled(library, call, shares, (next(shares), 1.0), WARM)
+    yield call.best
+
+
+def _cooled(
+    library: ctypes.CDLL, call: _ChangingCall, shares: Iterator[float], between: tuple[float, float], warm: float
+) -> Generator[None, None, float]:
+    """Slices between two shares of a search, ever colder; how far it is then."""
+    begin, end = between
+    share, last = begin, begin
+    while share < end:
+        following = min(end, 2 * share - last)  # as far again
+        there = [(at - begin) / (end - begin) for at in (share, following)]
+        call.run(library, TURNS_OF_A_SLICE, *(warm * (COLD / warm) ** at for at in there))
         share, last = next(shares), share
         yield None
-    yield call.best
+    return share
 
 
 def first_steps(image: int, registers: int) -> tuple[ConstantStep, ...]:
@@ -207,12 +267,28 @@ class _ChangingCall:
     def run(self, library: ctypes.CDLL, turns: int, warm: float, cold: float) -> None:
         """Go on for so many turns. Raises `MemoryError`."""
         self._problem.turns, self._problem.warm, self._problem.cold = turns, warm, cold
-        choices = [
-            _ChangingChoice(**{name: array.ctypes.data for name, array in arrays.items()})
-            for arrays in (self._now, self._best)
-        ]
+        choices = _choice(self._now), _choice(self._best)
         if not library.kilotune_anneal_changing(ctypes.byref(self._problem), *map(ctypes.byref, choices)):
             raise MemoryError("The search for changing constants ran out of memory.")
+
+    def leave_last(self) -> None:
+        """From now on without the last kernel."""
+        self._problem.kernels = len(self._begin) - 2
+
+    def append_last(self, library: ctypes.CDLL) -> bool:
+        """Go on with the last kernel behind the best program of the others; False where there is none. Raises `MemoryError`."""
+        self._problem.kernels, others = len(self._begin) - 1, self._best["cost"][0]
+        self._best["cost"][0] = NOT_YET
+        if others == NOT_YET:
+            return False
+        found = library.kilotune_walk_last(
+            ctypes.byref(self._problem), *map(ctypes.byref, (_choice(self._best), _choice(self._now))), WIDTH
+        )
+        if found < 0:
+            raise MemoryError("The search for the walk of the last kernel ran out of memory.")
+        if found:
+            self.run(library, 1, COLD, COLD)
+        return bool(found)
 
     @property
     def best(self) -> ChangingProgram | None:
@@ -232,6 +308,10 @@ class _ChangingCall:
             self._of.kernels, self._of.registers, self._of.kept,
             tuple(found["order"]), tuple(walks), steps, found["cost"][0],
         )  # fmt: skip
+
+
+def _choice(arrays: Mapping[str, StepArray]) -> ctypes.Structure:
+    return _ChangingChoice(**{name: array.ctypes.data for name, array in arrays.items()})
 
 
 OPERATIONS = ("add", "sub", "add three", "neg", "halve", "addneg")

@@ -24,7 +24,7 @@ from kilotune.codegen.scamp.registers import legalised, needed_registers
 from kilotune.codegen.scamp.relaxation import relax
 from kilotune.codegen.scamp.sums import Sum
 from kilotune.spaces.reverse_split.bounds import lower_bound
-from kilotune.spaces.reverse_split.changing_constants import changing_plans
+from kilotune.spaces.reverse_split.changing_constants import FEWEST_OF_A_BEAM, changing_plans
 from kilotune.spaces.reverse_split.construction import starting_plans
 from kilotune.spaces.reverse_split.deepening import MOST_PROVABLE_TARGETS, Proof, proof_of
 from kilotune.spaces.reverse_split.horner import horner_plans
@@ -85,7 +85,8 @@ LONG_KERNEL = 12
 """Instructions a kernel of the shortest start: above, kernels are searched one by one first."""
 
 LONG_WALK = 40
-"""Cells of all kernels, from which on constants change: a 5x5 kernel took 59 macros after 5 seconds, with constants that stay 56."""
+"""Cells of all kernels, from which on constants change (a 5x5 kernel took 59 macros after 5 seconds, with constants that stay 56), and
+where a beam has to find the last walk."""
 
 COUNTED_STEPS = 16
 """The longest plans whose least number of registers is looked for while searching."""
@@ -364,7 +365,9 @@ class _ProgramSearch:
             yield from horner_plans(*asked, seconds=seconds, costs=self.costs)
 
     def _walks_are_long(self) -> bool:
-        return sum(len(total.weights()) for total in self.wanted) >= LONG_WALK
+        kernels = len(self.wanted) if self.kept else 1
+        few_constants = kernels > 1 and self.registers - kernels == FEWEST_OF_A_BEAM
+        return few_constants or sum(len(total.weights()) for total in self.wanted) >= LONG_WALK
 
     def _share_of_construction(self) -> float:
         return SHARE_OF_LONG_WALKS if self._walks_are_long() else SHARE_OF_CONSTRUCTION
