@@ -13,9 +13,11 @@ from kilotune.codegen import ir
 from kilotune.codegen.emit.c import emit_c
 from kilotune.codegen.emit.constant_arrays import sparse_format
 from kilotune.codegen.emit.names import c_identifiers
+from kilotune.codegen.emit.shape import SHAPES
 from kilotune.codegen.fixed.arithmetic import quantise
 from kilotune.codegen.fixed.footprint import Footprint
 from kilotune.codegen.fixed.seedot import SeeDotLowering, SeeDotParameters
+from kilotune.codegen.fixed.shiftry import ShiftryLowering
 from kilotune.evaluators.fixed_point.reference import run_reference
 from tests.codegen.emit.compiled import compile_sources, needs_compiler
 from tests.codegen.emit.small_network import classifier
@@ -108,3 +110,19 @@ def test_reading_what_was_overwritten_is_refused() -> None:
     rows = np.concatenate([batch.rows, batch.rows[:, -1:]], axis=1)
     with pytest.raises(ValueError, match=r"net.sd:9:2: act is written and read"):
         emit_c(dataclasses.replace(batch, program=program, rows=rows), model.parameters)
+
+
+@needs_compiler
+@pytest.mark.parametrize("traced", [True, False])
+def test_a_label_alone_needs_no_temporaries(traced: bool, tmp_path: Path) -> None:
+    """Compact code returns the label from a variable of its own: what holds all others would be declared and never read."""
+    here = ir.Location("label.sd", 1, 1)
+    x, label = ir.Variable("X", (6,), ir.Role.INPUT, here), ir.Variable("label", (), ir.Role.TEMPORARY, here)
+    program = ir.Program(
+        "label", (x, label), (ir.ArgMax(ir.whole(label), here, ir.whole(x)),), ir.whole(label), ir.ResultKind.CLASS
+    )
+    source = emit_c(ShiftryLowering(program, {}).lower([[8, 16]], [[4, 0]]), {}, shape=SHAPES["compact"])
+    assert "kt_ram" in source.source
+    text = ("#define KT_TRACED\n" if traced else "") + source.source
+    compiled = compile_sources([dataclasses.replace(source, source=text)], tmp_path)
+    assert compiled.run_integers(0, np.array([[1, 5, -7, 5, 0, 2], [0, 0, 0, 0, 0, 1]])).tolist() == [[1], [5]]
