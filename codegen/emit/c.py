@@ -322,6 +322,13 @@ def _packed_readers(storage: VariableStorage, written: str) -> list[str]:
     return place + [reader_definition(width) for width in widths]
 
 
+def _array_of(layout: TemporaryLayout, pointers: list[str]) -> list[str]:
+    """The array of all temporaries: in tracing builds alone where no others have one of these pointers into it."""
+    if any(not line.startswith("#if") for line in pointers):
+        return layout.array
+    return [f"#if defined(KT_TRACED)\n{array}\n#endif" for array in layout.array]
+
+
 def _source(
     context: Context,
     layout: TemporaryLayout,
@@ -342,13 +349,13 @@ def _source(
     parts += [includes, prelude(context, written)]
     parts += [FLASH_MACROS.rstrip()] if arrays else []
     parts += _packed_readers(context.storage, "\n".join(written))
-    parts += layout.typedefs + arrays + layout.array
+    text = re.sub(r"/\*.*\*/", "", "\n".join(lines))
+    pointers = [line for name, line in layout.pointers if re.search(rf"\b{name}\b", text)]
+    parts += layout.typedefs + arrays + _array_of(layout, pointers)
     parts += definitions
     unread = program.input is not None and program.input.name not in ir.used_variables(program)
     frame, named = frame_array(context, program)
-    text = re.sub(r"/\*.*\*/", "", "\n".join(lines))
     parts += frame
-    pointers = [line for name, line in layout.pointers if re.search(rf"\b{name}\b", text)]
     body = [*named, *pointers, *(["    (void)x;"] if unread else []), *lines]
     parts.append("\n".join([prototype, "{", *body, "}"]))
     return "\n\n".join(parts) + "\n"

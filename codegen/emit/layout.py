@@ -82,16 +82,14 @@ def lay_out(
     if read is not None:  # functions read the input as they read temporaries
         kinds["kt_float" if storage.real else f"kt_int{storage.bits[read.name]}"] = storage.type_of(read.name)
     typedefs = [f"typedef {kind} KT_ALIAS {alias};" for alias, kind in sorted(kinds.items())]
-    array = (
+    array = [
         "/* All temporaries, each where nothing else lives at the same time. */\n"
         f"static union {{\n    int32_t alignment;\n    uint8_t bytes[{placed.peak_bytes}];\n}} kt_ram;"
-    )
-    if placed.offsets.keys() == {unstored}:
-        array = f"#if defined(KT_TRACED)\n{array}\n#endif"
+    ]
     kept = {name: placed.offsets[name] for name in blocks}
     size, held = placed.peak_bytes, variables.peak_bytes
     return TemporaryLayout(
-        kept, size, held, ["\n".join(typedefs)] if typedefs else [], [array] if blocks else [], pointers
+        kept, size, held, ["\n".join(typedefs)] if typedefs else [], array if blocks else [], pointers
     )
 
 
