@@ -79,13 +79,37 @@ def test_widths_choose_features() -> None:
 
 
 def test_steps_of_a_round_are_counted() -> None:
-    """Six steps a round suit rows of 12 and 8 terms; of 8 terms two are left over."""
+    """Four steps a round suit rows of 12 and 8 terms: six would leave two of 8 over, which take a call."""
     model, batch = classifier(8)
     counts = CostFeatures(batch.program, model.parameters, SHAPES["unrolled8"]).terms(batch).matrix()[0]
-    assert "_by6(" in emit_c(batch, model.parameters, shape=SHAPES["unrolled8"]).source
-    assert counts[NUMBERS["straight.flash.8.ram.8.16"]] == 30
-    assert counts[NUMBERS["dot.flash.8.ram.8.16"]] == 10
-    assert counts[NUMBERS["round"]] == 5
+    assert "_by4(" in emit_c(batch, model.parameters, shape=SHAPES["unrolled8"]).source
+    assert counts[NUMBERS["straight.flash.8.ram.8.16"]] == 40
+    assert counts[NUMBERS["dot.flash.8.ram.8.16"]] == 0
+    assert counts[NUMBERS["round"]] == 10
+    assert counts[NUMBERS["rest"]] == 0
+
+
+def test_steps_that_are_left_over_are_a_run_of_their_own() -> None:
+    """Five rows of 18 terms: sixteen steps a round leave two over; nine would not, but rows of 16 terms are many more."""
+    here = ir.Location("rest.sd", 1, 1)
+    x = ir.Variable("X", (18, 1), ir.Role.INPUT, here)
+    shapes = {"A": (5, 18), "B": (90, 16)}
+    matrices = {name: ir.Variable(name, shape, ir.Role.PARAMETER, here) for name, shape in shapes.items()}
+    outs = [ir.Variable(f"y{name}", (rows, 1), ir.Role.TEMPORARY, here) for name, (rows, _) in shapes.items()]
+    short = ir.View("X", (16, 1), (1, 1))
+    body = tuple(
+        ir.MatMul(ir.whole(out), here, ir.whole(matrix), given)
+        for out, matrix, given in zip(outs, matrices.values(), (ir.whole(x), short), strict=True)
+    )
+    program = ir.Program("rest", (x, *matrices.values(), *outs), body, ir.whole(outs[1]), ir.ResultKind.REAL)
+    parameters = {name: np.ones(shape) for name, shape in shapes.items()}
+    batch = ShiftryLowering(program, {}).lower([[8, 8, 8, 16, 16]], [[4, 4, 4, 4, 4]])
+    counts = CostFeatures(program, parameters, SHAPES["unrolled16"]).terms(batch).matrix()[0]
+    source = emit_c(batch, parameters, shape=SHAPES["unrolled16"]).source
+    assert "_by16(" in source
+    assert counts[NUMBERS["rest"]] == 5
+    assert counts[NUMBERS["round"]] == 5 + 90
+    assert counts[[number for name, number in NUMBERS.items() if name.startswith("dot.")]].sum() == 5 * 2
 
 
 def test_loops_multiply() -> None:
