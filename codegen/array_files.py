@@ -71,7 +71,8 @@ def read_table(path: Path) -> tuple[tuple[str, ...], RealArray]:
     first = next(iter(read_text_lines(path, "a text file of numbers", MOST_TEXT_BYTES)), "")
     fields = _fields(first)
     named = bool(fields) and not any(_is_number(field) for field in fields)
-    return (tuple(fields), _read_text(path, 1)) if named else ((), _read_text(path))
+    expected = "numbers (of a class that has a text as its name, its place among the classes, counted from 0)"
+    return tuple(fields) if named else (), _read_text(path, int(named), expected)
 
 
 def _fields(line: str) -> list[str]:
@@ -184,8 +185,8 @@ def _read_header(stream: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype[Any
         raise ValueError("its header is damaged") from None
 
 
-def _read_text(path: Path, skipped: int = 0) -> RealArray:
-    """The numbers behind so many lines."""
+def _read_text(path: Path, skipped: int = 0, expected: str = "numbers") -> RealArray:
+    """The numbers behind so many lines. InputError that says what was `expected`."""
     numbers, rows, width = packed("d"), 0, 0
     lines = itertools.islice(read_text_lines(path, "a text file of numbers", MOST_TEXT_BYTES), skipped, None)
     for number, line in enumerate(lines, start=1 + skipped):
@@ -193,16 +194,16 @@ def _read_text(path: Path, skipped: int = 0) -> RealArray:
         if not fields:
             continue
         if rows and len(fields) != width:
-            expected, found = f"{width} numbers as in the lines before", str(len(fields))
-            raise InputError(str(path), place=f"line {number}", expected=expected, found=found)
+            found = str(len(fields))
+            wanted = f"{width} numbers as in the lines before"
+            raise InputError(str(path), place=f"line {number}", expected=wanted, found=found)
         try:
             numbers.extend(map(_number, fields))
         except ValueError as error:
             found = str(error).rpartition(": ")[2]
-            expected = "numbers (of a class that has a text as its name, its place among the classes, counted from 0)"
             raise InputError(str(path), place=f"line {number}", expected=expected, found=found) from None
         rows, width = rows + 1, len(fields)
         if len(numbers) > MOST_ELEMENTS:
-            expected = f"at most {MOST_ELEMENTS} elements"
-            raise InputError(str(path), place=f"line {number}", expected=expected, found="more")
+            wanted = f"at most {MOST_ELEMENTS} elements"
+            raise InputError(str(path), place=f"line {number}", expected=wanted, found="more")
     return np.frombuffer(numbers, dtype=np.float64).reshape(rows, width) if rows else np.zeros((0, 0))

@@ -10,9 +10,12 @@ from __future__ import annotations
 from collections.abc import Generator, Sequence
 
 from kilotune.codegen.ir import Role
-from kilotune.search.space import Assignment, Option, Procedure, Trial
+from kilotune.search.space import Assignment, Decision, Option, Procedure, Trial
 from kilotune.spaces.shiftry.candidates import ShiftryCandidates
 from kilotune.spaces.shiftry.formats import DEFAULT_BITS, DEMOTED_BITS, parse_format
+
+FLASH = frozenset(("flash_bytes", "linked_bytes"))
+"""Metrics of which a limit is kept sooner by large parameters of 8 bits."""
 
 
 def perform_search(space: ShiftryCandidates) -> Procedure:
@@ -42,7 +45,7 @@ def partial_demote(
 ) -> Generator[list[Assignment], list[Trial], list[tuple[float, str, Option]]]:
     """Algorithm 13, PartialDemote: (loss of precision, variable, demoted format), best first (Algorithm 14, line 1)."""
     ranked = []
-    for decision in space.format_decisions:
+    for decision in _as_measured(space):
         least = parse_format(str(start[decision.name])).scale - DEFAULT_BITS // 2
         options = [o for o in decision.options if _papers(o) and parse_format(str(o)).scale >= least]
         options = sorted(options, key=lambda o: parse_format(str(o)).scale)
@@ -51,7 +54,18 @@ def partial_demote(
         trials = yield [{**start, decision.name: option} for option in options]
         best = _best(space, trials)
         ranked.append((_loss(space, best), decision.name, best.assignment[decision.name]))
-    return sorted(ranked, key=lambda entry: entry[0])
+    places = {decision.name: place for place, decision in enumerate(space.format_decisions)}
+    return sorted(ranked, key=lambda entry: (entry[0], places[entry[1]]))
+
+
+def _as_measured(space: ShiftryCandidates) -> list[Decision]:
+    """Decisions in the program's order; under a limit of flash the largest parameters first, one of which alone may keep it, so that a
+    search whose time ends early has something. Whatever the order, the answer is the same."""
+    decisions, program = list(space.format_decisions), space.task.program
+    if not any(constraint.metric in FLASH for constraint in space.constraints):
+        return decisions
+    sizes = {v.name: v.size for v in program.variables if v.role is Role.PARAMETER}
+    return sorted(decisions, key=lambda decision: -sizes.get(decision.name, 0))
 
 
 def cumulative_demote(

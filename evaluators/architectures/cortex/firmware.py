@@ -74,7 +74,7 @@ def _built(
         }
         for name, text in texts.items():
             (folder / name).write_text(text, encoding="utf-8")
-        trace = ("-include", "trace.h", "-DKT_TRACED") if traced else ()
+        trace = ("-include", "trace.h") if traced else ()
         command = [compiler, *board.options, level, *FLAGS, *WARNINGS, *trace, *LINKED, "-T", "link.ld"]
         command += ["-o", "firmware.elf", "startup.c", "harness.c", f"{artefact.name}.c", "-lm"]
         done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False, timeout=300)

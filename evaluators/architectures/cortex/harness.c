@@ -42,7 +42,7 @@ static intptr_t move(intptr_t what, intptr_t file, void *bytes, size_t count)
 __attribute__((noinline)) void kt_start(void) { __asm__ volatile("" ::: "memory"); }
 __attribute__((noinline)) void kt_end(void) { __asm__ volatile("" ::: "memory"); }
 
-#ifdef KT_TRACED
+#ifdef KT_AFTER /* defined by trace.h */
 void kt_trace(int32_t row, void *ram, size_t bytes)
 {
     static intptr_t file = -1;
