@@ -46,15 +46,13 @@ def division(bits: int, shift: int, result_bits: int, rounding: Rounding) -> tup
 def _nearest_byte(shift: int) -> list[str]:
     """The body of v / 2**shift of a byte: on AVR the carry has the bit that was shifted out last."""
     steps = "\\n\\t".join(["asr %0"] * shift)
-    half = f" >> {shift - 1}" if shift > 1 else ""
+    half = f"(v >> {shift - 1})" if shift > 1 else "v"
     return [
         "#if defined(__AVR__)",
         f'    __asm__("{steps}\\n\\tadc %0, __zero_reg__" : "+r"(v));',
         "    return v;",
         "#else",
-        f"    return (int8_t)((v >> {shift}) + (v{half} & 1));"
-        if shift == 1
-        else f"    return (int8_t)((v >> {shift}) + ((v{half}) & 1));",
+        f"    return (int8_t)((v >> {shift}) + ({half} & 1));",
         "#endif",
     ]
 

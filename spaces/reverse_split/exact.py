@@ -24,7 +24,7 @@ from kilotune.codegen.scamp.registers import legalised, needed_registers
 from kilotune.codegen.scamp.relaxation import relax
 from kilotune.codegen.scamp.sums import Sum
 from kilotune.spaces.reverse_split.bounds import lower_bound
-from kilotune.spaces.reverse_split.changing_constants import FEWEST_OF_A_BEAM, changing_plans
+from kilotune.spaces.reverse_split.changing_constants import FEWEST_OF_A_BEAM, changing_plans, constants_of_last
 from kilotune.spaces.reverse_split.construction import starting_plans
 from kilotune.spaces.reverse_split.deepening import MOST_PROVABLE_TARGETS, Proof, proof_of
 from kilotune.spaces.reverse_split.horner import horner_plans
@@ -366,7 +366,7 @@ class _ProgramSearch:
 
     def _walks_are_long(self) -> bool:
         kernels = len(self.wanted) if self.kept else 1
-        few_constants = kernels > 1 and self.registers - kernels == FEWEST_OF_A_BEAM
+        few_constants = kernels > 1 and constants_of_last(kernels, self.registers) == FEWEST_OF_A_BEAM
         return few_constants or sum(len(total.weights()) for total in self.wanted) >= LONG_WALK
 
     def _share_of_construction(self) -> float:

@@ -175,11 +175,7 @@ def test_only_blocks_that_some_call_needs(most: int, calls: list[tuple[int, int]
         (8, {64: 32, 32: 16, 16: 10}, 8),
         (16, {9: 384, 48: 10}, 9),  # 48 leave three over, the nine of many runs nothing
         (16, {8: 48, 16: 48}, 8),
-        (
-            16,
-            {6: 64, 16: 32},
-            6,
-        ),  # 6 leave four over in a call of its own; 16 would take the many short runs step by step
+        (16, {6: 64, 16: 32}, 6),  # 16 leave four over, in a call; 16 steps would take six one by one
         (16, {18: 10}, 9),  # two rounds and no call; 16 would leave two over
     ],
 )
