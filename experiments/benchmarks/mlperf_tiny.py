@@ -1,6 +1,6 @@
 """MLPerf Tiny's four reference models on a simulated Cortex-M4: class agreement, flash, RAM and cycles.
 
-    python -m kilotune.experiments.benchmarks.mlperf_tiny MODELS FOLDER [--only NAME ...] [--budget 120s] [--options OPTIONS]
+    python -m kilotune.experiments.benchmarks.mlperf_tiny MODELS FOLDER [--only NAME ...] [--budget BUDGET] [--options OPTIONS]
         [--kept]
 
 MODELS holds the reference files (github.com/mlcommons/tiny: kws_float.tflite, kws_int8.tflite, ...), FOLDER keeps samples and studies.
@@ -8,7 +8,8 @@ A model is imported from its float file (`--kept`: from its int8 file, whose int
 Nano 33 and run on 500 inputs that the search has not seen (`plausible_inputs`); outputs that are not the batch simulator's bit for bit
 end it with the operation's name. Agreement is with the class of the float file's program and with that of the int8 file executed by
 TensorFlow Lite Micro; of anomaly detection, which has no classes, it is the mean squared difference of the reconstruction. RAM is
-static RAM with one sample, and the peak of the stack. It needs scikit-image, of whose photographs samples are made.
+static RAM with one sample, and the peak of the stack. Without --budget a search ends after a number of trials (what a quiet minute
+is enough for), so that a slower machine comes to the same row. It needs scikit-image, of whose photographs samples are made.
 """
 
 from __future__ import annotations
@@ -46,33 +47,37 @@ LEVELS = ("-Os", "-O2")
 
 @dataclass(frozen=True)
 class ReferenceModel:
-    """A model's files, how its inputs are made, and the search: drop or loss, objective and limits."""
+    """A model's files, how its inputs are made, and the search: drop or loss, objective and limits, and where it ends."""
 
     float_file: str
     int8_file: str
     inputs: Callable[[int, np.random.Generator], FloatArray]
     options: str
+    budget: str
 
 
 REFERENCES = {
-    "kws": ReferenceModel("kws_float", "kws_int8", spoken, "--drop 0.5 --objective latency"),
+    "kws": ReferenceModel("kws_float", "kws_int8", spoken, "--drop 0.5 --objective latency", "130trials"),
     "ad01": ReferenceModel(
         "ad01_fp32",
         "ad01_int8",
         machines,
         "--rounding nearest --loss 20 --objective latency --limit flash=300KB",
+        "1500trials",
     ),
     "ic": ReferenceModel(
         "ic_float",
         "ic_int8",
         lambda count, rng: photographs(count, 32, 255.0, rng),
         "--drop 0.5 --objective latency",
+        "115trials",
     ),
     "vww": ReferenceModel(
         "vww_96_float",
         "vww_96_int8",
         lambda count, rng: photographs(count, 96, 1.0, rng),
         "--drop 0.5 --objective latency --limit flash=400KB",
+        "100trials",
     ),
 }
 
@@ -110,7 +115,16 @@ def measure(name: str, models: Path, folder: Path, budget: str, options: str, *,
     given, study = (reference.int8_file, f"{name}-kept") if kept else (reference.float_file, name)
     command += ["--input", str(models / f"{given}.tflite"), "--label", "none", "--device", "nano33"]
     command += ["--keep-quantisation"] if kept else []
-    command += ["--study", study, "--storage", storage, "--budget", budget, "--no-output", "--quiet"]
+    command += [
+        "--study",
+        study,
+        "--storage",
+        storage,
+        "--budget",
+        budget or reference.budget,
+        "--no-output",
+        "--quiet",
+    ]
     command += shlex.split(options or (KEPT_OPTIONS if kept else reference.options))
     if subprocess.run(command, check=False).returncode:
         sys.exit(f"{study}: `tune` has found no candidate within the limits (--budget gives it more time).")
@@ -154,7 +168,7 @@ def main() -> None:
     arguments.add_argument("models", type=Path)
     arguments.add_argument("folder", type=Path)
     arguments.add_argument("--only", nargs="+", choices=sorted(REFERENCES), default=list(REFERENCES))
-    arguments.add_argument("--budget", default="120s")
+    arguments.add_argument("--budget", default="")
     arguments.add_argument("--options", default="")
     arguments.add_argument("--kept", action="store_true")
     given = arguments.parse_args()
