@@ -170,22 +170,25 @@ def _initial(builder: Builder, node: TrainedNode, place: int, number: int, cell:
     name = builder.optional(node, place)
     label = f"{cell.name}_{'cell' if place == 6 else 'state'}"
     out = builder.temporary((cell.units, 1), label)
-    shape = builder.constants[name].shape if name in builder.constants else (cell.units,)
-    if shape[-1:] != (cell.units,):  # of zeros, too: such a file means another cell than its weights say
-        raise ValueError(f"expected an initial state of {cell.units} units, found shape {list(shape)}")
-    if name is None or (name in builder.constants and not np.any(builder.constants[name])):
+    if name is None:
         builder.emit(ir.Fill(out, builder.location, 0.0))
         return out
-    if name in builder.constants:
-        values = builder.weights(name, "initial state")
-        given = builder.parameter(name, values)
-    else:
-        given = builder.view(builder.tensor(name))
-    if given.shape[-1] != cell.units or given.size != cell.units * max(given.shape[0], given.shape[-2]):
-        raise ValueError(f"expected an initial state of {cell.units} units, found shape {list(given.shape)}")
     batch_first = bool(node.integer("layout", 0))
-    mine = along(given, 1 if batch_first else 0, number, 1, 1)
-    column = reshaped(mine, (cell.units, 1))
+    directions = 2 if node.text("direction", "forward") == "bidirectional" else 1
+    expected = (1, directions, cell.units) if batch_first else (directions, 1, cell.units)
+    constant = name in builder.constants
+    shape = builder.constants[name].shape if constant else builder.view(builder.tensor(name)).shape
+    if tuple(shape) != expected:  # of zeros, too: such a file means another cell than its weights say
+        raise ValueError(f"expected an initial state of shape {list(expected)}, found {list(shape)}")
+    if constant and not np.any(builder.constants[name]):
+        builder.emit(ir.Fill(out, builder.location, 0.0))
+        return out
+    given = (
+        builder.parameter(name, builder.weights(name, "initial state"))
+        if constant
+        else builder.view(builder.tensor(name))
+    )
+    column = reshaped(along(given, 1 if batch_first else 0, number, 1, 1), (cell.units, 1))
     if column is None:
         raise ValueError(f"expected an initial state that lies together, found shape {list(given.shape)}")
     builder.emit(ir.Copy(out, builder.location, column))

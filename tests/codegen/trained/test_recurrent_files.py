@@ -146,12 +146,25 @@ def test_the_state_of_an_lstms_cell_is_cut_off(clip: float) -> None:
 
 
 @pytest.mark.parametrize("value", [0.0, 0.5])
-def test_an_initial_state_has_the_cells_size(value: float) -> None:
+@pytest.mark.parametrize(
+    ("direction", "shape"),
+    [
+        ("forward", (1, 1, 5)),
+        ("forward", (2, 1, 2)),
+        ("forward", (1, 2, 2)),
+        ("forward", (0, 1, 2)),
+        ("reverse", (2,)),
+        ("bidirectional", (1, 1, 2)),
+        ("bidirectional", (1, 2, 2)),
+    ],
+)
+def test_an_initial_state_has_the_cells_shape(direction: str, shape: tuple[int, ...], value: float) -> None:
     """Of zeros, too: PyTorch writes a projected LSTM as one of the projection's size, whose cell's state gives it away."""
     random = np.random.default_rng(5)
-    constants = {name: random.normal(0, 1, (1, 8, 2)) for name in ("w", "r")}
-    constants |= {"b": np.zeros((1, 16)), "h": np.zeros((1, 1, 2)), "c": np.full((1, 1, 5), value)}
+    count = 2 if direction == "bidirectional" else 1
+    constants = {name: random.normal(0, 1, (count, 8, 2)) for name in ("w", "r")}
+    constants |= {"b": np.zeros((count, 16)), "h": np.zeros((count, 1, 2)), "c": np.full(shape, value)}
     inputs = ("x", "w", "r", "b", "", "h", "c")
-    node = TrainedNode("LSTM", inputs, ("", "y"), "node", {"hidden_size": 2})
-    with pytest.raises(InputError, match="expected an initial state of 2 units, found shape"):
+    node = TrainedNode("LSTM", inputs, ("", "y"), "node", {"hidden_size": 2, "direction": direction})
+    with pytest.raises(InputError, match=rf"expected an initial state of shape \[{count}, 1, 2\], found "):
         convert(TrainedGraph("file", (node,), constants, "x", (6, 1, 2), ("y",)), "x", Returns.VALUE)
