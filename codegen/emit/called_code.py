@@ -10,6 +10,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+_COMPILERS = ("defined(__AVR__)", "defined(__OPTIMIZE__)", "!defined(__clang__)")
+"""What assembly is for: avr-gcc at -O0 has too few registers to name so many."""
+
 
 @dataclass(frozen=True)
 class CodeArgument:
@@ -46,7 +49,7 @@ def called_code(code: CalledCode, plain: str) -> str:
     operands = " : ".join(", ".join(some) for some in (changed, read, clobbered) if some)
     return "\n".join(
         [
-            "#if " + " && ".join(filter(None, ["defined(__AVR__)", "!defined(__clang__)", code.condition])),
+            "#if " + " && ".join(filter(None, [*_COMPILERS, code.condition])),
             f"KT_NOINLINE void {code.name}_code(void) __attribute__((naked, used));",
             f"KT_NOINLINE void {code.name}_code(void)",
             f'{{\n    __asm__("{lines}");\n}}',

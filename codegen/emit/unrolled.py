@@ -51,7 +51,10 @@ def several_steps(steps: int, step: list[str], factors: tuple[Factor, Factor], s
     device = None if sum_bits is None else _instructions(steps, factors, sum_bits)
     if device is None:
         return block
-    return ["#if defined(__AVR_HAVE_MUL__) && defined(__AVR_HAVE_LPMX__)", *device, "#else", *block, "#endif"]
+    guard = (
+        "defined(__AVR_HAVE_MUL__) && defined(__AVR_HAVE_LPMX__) && defined(__OPTIMIZE__)"  # at -O0 registers run out
+    )
+    return [f"#if {guard}", *device, "#else", *block, "#endif"]
 
 
 def _instructions(steps: int, factors: tuple[Factor, Factor], sum_bits: int) -> list[str] | None:

@@ -160,7 +160,7 @@ IN_FLASH = (
 NOT_CALLED = "#error this is for other processors"
 
 
-@pytest.mark.parametrize("level", ["-O0", "-Os"])
+@pytest.mark.parametrize("level", ["-O1", "-Os"])
 @pytest.mark.parametrize("in_flash", [False, True])
 @pytest.mark.parametrize("bits", [16, 32])
 def test_sums_that_are_called(bits: int, in_flash: bool, level: str) -> None:

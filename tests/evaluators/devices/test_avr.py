@@ -70,6 +70,15 @@ def test_a_clamp_of_64_bits_is_not_optimised_away(level: str) -> None:
     run_checked(source, batch, bundle.parameters, features, expected, AvrTarget(level=level))
 
 
+@pytest.mark.parametrize("shape", ["unrolled16", "compact"])
+def test_a_build_for_a_debugger_computes_the_same(shape: str) -> None:
+    """At -O0 avr-gcc refuses assembly that names as many registers as these shapes' does."""
+    candidate = bundled("lenet-digits", samples=2, seed=7)
+    source = emit_c(candidate.batch, candidate.parameters, shape=SHAPES[shape])
+    expected = run_reference(candidate.batch, candidate.parameters, candidate.features)[0]
+    run_checked(source, candidate.batch, candidate.parameters, candidate.features, expected, AvrTarget(level="-O0"))
+
+
 @pytest.mark.parametrize(("mcu", "said"), [("attiny85", "GPIOR0 elsewhere"), ("atmega32", "no GPIOR0")])
 def test_a_processor_without_the_mark_is_refused_at_once(mcu: str, said: str) -> None:
     """Otherwise an inference would never seem to begin: 16 CPU-seconds of each until the limit on cycles."""
