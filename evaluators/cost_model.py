@@ -25,44 +25,53 @@ SCHEMA = 1
 
 @dataclass(frozen=True)
 class CostTable:
-    """Cycles by feature; those that are not named cost nothing. `made`: how, from what, with which compiler. Tables of the
-    same cycles predict the same, whatever they were made for."""
+    """Cycles by feature; those that are not named cost nothing. `compact`: the cycles of code in which operators that stand in several
+    places are functions; where there are none those of plain code stand for them. `made`: how, from what, with which compiler. Tables
+    of the same cycles predict the same, whatever they were made for."""
 
     target: str = field(metadata=NOT_CONTENT)
     cycles: Mapping[str, float]
     made: Mapping[str, Any] = field(metadata=NOT_CONTENT)
+    compact: Mapping[str, float] = field(default_factory=dict, metadata=absent_as({}))
 
-    def vector(self) -> npt.NDArray[np.float64]:
-        """Cycles [features]."""
+    def vector(self, shape: CodeShape | None = None) -> npt.NDArray[np.float64]:
+        """Cycles [features] of code of a shape; default: plain code."""
         result = np.zeros(len(FEATURES))
-        for name, value in self.cycles.items():
+        cycles = self.compact if self.compact and shape is not None and shape.shared else self.cycles
+        for name, value in cycles.items():
             result[NUMBERS[name]] = value
         return result
 
     def as_json(self) -> str:
         """The table as a file."""
         content = {"schema": SCHEMA, "target": self.target, "made": dict(self.made), "cycles": dict(self.cycles)}
+        if self.compact:
+            content["compact"] = dict(self.compact)
         return json.dumps(content, indent=1) + "\n"
 
 
 def parse_cost_table(text: str, path: str) -> CostTable:
     """Read `CostTable.as_json`. InputError that names what is wrong."""
     content = parse_json_object(text, path)
-    content = {"target": path, "made": {}, **content}
-    for key, kind, expected in (("cycles", dict, "an object"), ("made", dict, "an object"), ("target", str, "a text")):
+    content = {"target": path, "made": {}, "compact": {}, **content}
+    objects = ("cycles", "compact", "made")
+    for key, kind, expected in (*((name, dict, "an object") for name in objects), ("target", str, "a text")):
         if not isinstance(content.get(key), kind):
             found = repr(content[key]) if key in content else "nothing"
             raise InputError(path, place=key, expected=expected, found=found)
     if content.get("schema", SCHEMA) != SCHEMA:
         raise InputError(path, place="schema", expected=str(SCHEMA), found=repr(content["schema"]))
-    for name, value in content["cycles"].items():
+    for key in ("cycles", "compact"):
+        _check_cycles(content[key], key, path)
+    return CostTable(content["target"], content["cycles"], content["made"], content["compact"])
+
+
+def _check_cycles(cycles: Mapping[str, Any], key: str, path: str) -> None:
+    for name, value in cycles.items():
         if name not in NUMBERS:
-            raise InputError(
-                path, place=f"cycles.{name}", expected="a feature of a cost table", found="an unknown name"
-            )
+            raise InputError(path, place=f"{key}.{name}", expected="a feature of a cost table", found="an unknown name")
         if not isinstance(value, int | float) or isinstance(value, bool) or not 0 <= value < 1e9:
-            raise InputError(path, place=f"cycles.{name}", expected="cycles, from 0", found=repr(value))
-    return CostTable(content["target"], content["cycles"], content["made"])
+            raise InputError(path, place=f"{key}.{name}", expected="cycles, from 0", found=repr(value))
 
 
 def parse_json_object(text: str, path: str) -> dict[str, Any]:
@@ -90,7 +99,7 @@ class CostModel:
         shape: CodeShape | None = None,
     ) -> None:
         self._features = CostFeatures(program, parameters, shape)
-        self._cycles = table.vector()
+        self._cycles = table.vector(shape)
 
     def cycles(self, batch: FixedBatch) -> npt.NDArray[np.float64]:
         """Predicted cycles of one inference [candidates]."""

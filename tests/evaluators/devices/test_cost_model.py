@@ -157,6 +157,25 @@ def test_predictions_are_near(name: str) -> None:
 
 
 @needs_avr
+def test_compact_code_has_cycles_of_its_own() -> None:
+    """On candidates that the fit has not seen they are nearer than those of plain code, by far."""
+    table = shipped_cost_table("avr")
+    assert table is not None
+    plain = dataclasses.replace(table, compact={})
+    errors = []
+    for name in ("bonsai-digits", "fastgrnn16-digits", "fastgrnn32-digits", "gru16-digits"):
+        candidate = bundled(name, samples=2, seed=105)
+        source = emit_c(candidate.batch, candidate.parameters, shape=SHAPES["compact"])
+        measured = AvrTarget().run(of_emitted(source), quantised(source, candidate.features))[1].cycles.mean()
+        models = [
+            CostModel(candidate.batch.program, candidate.parameters, t, SHAPES["compact"]) for t in (table, plain)
+        ]
+        errors.append([abs(model.cycles(candidate.batch)[0] / measured - 1.0) for model in models])
+    own, others = np.mean(errors, axis=0)
+    assert own < 0.6 * others, errors
+
+
+@needs_avr
 def test_more_shifts_take_longer_where_the_model_says_so() -> None:
     """The emitted code and the model agree that a long shift costs more than none."""
     table = shipped_cost_table("avr")
@@ -188,7 +207,14 @@ def test_every_board_has_a_table() -> None:
 def test_tables_are_read_back() -> None:
     table = CostTable("mine", {"program": 12.5}, {"how": "by hand"})
     assert parse_cost_table(table.as_json(), "mine.json") == table
-    assert table.vector()[NUMBERS["program"]] == 12.5
+    assert table.vector()[NUMBERS["program"]] == table.vector(SHAPES["compact"])[NUMBERS["program"]] == 12.5
+    both = dataclasses.replace(table, compact={"program": 20.0})
+    assert parse_cost_table(both.as_json(), "mine.json") == both
+    assert [both.vector(SHAPES[name])[NUMBERS["program"]] for name in ("plain", "unrolled8", "compact")] == [
+        12.5,
+        12.5,
+        20,
+    ]
 
 
 @pytest.mark.parametrize(
@@ -204,6 +230,8 @@ def test_tables_are_read_back() -> None:
         ('{"cycles": {"warp": 3}}', "cycles.warp: expected a feature of a cost table, found an unknown name"),
         ('{"cycles": {"program": -1}}', "cycles.program: expected cycles, from 0, found -1"),
         ('{"cycles": {"program": "x"}}', "cycles.program: expected cycles, from 0, found 'x'"),
+        ('{"cycles": {}, "compact": 1}', "compact: expected an object, found 1"),
+        ('{"cycles": {}, "compact": {"program": -2}}', "compact.program: expected cycles, from 0, found -2"),
     ],
 )
 def test_wrong_tables_are_named(text: str, said: str) -> None:
