@@ -32,6 +32,12 @@ MOST_ELEMENTS = 1 << 26
 MOST_TEXT_BYTES = 1 << 30
 """The largest text file of numbers: `MOST_ELEMENTS` of them, 16 bytes each."""
 
+COUNTED = 4
+"""Of so many fields, or more, a first line that counts from 0 is taken for names and not for a sample."""
+
+MISSING = ("", "NA", "N/A", "null", "None")
+"""What tables have where a value is missing, besides NaN."""
+
 MOST_TYPE_BYTES = 8
 """The largest element of an array: a float64."""
 
@@ -71,6 +77,9 @@ def read_table(path: Path) -> tuple[tuple[str, ...], RealArray]:
     first = next(iter(read_text_lines(path, "a text file of numbers", MOST_TEXT_BYTES)), "")
     fields = _fields(first)
     named = bool(fields) and not any(_is_number(field) for field in fields)
+    if len(fields) >= COUNTED and fields == [str(number) for number in range(len(fields))]:
+        found = f"0 to {len(fields) - 1}, as pandas names the columns of an array (to_csv(.., header=False) does not)"
+        raise InputError(str(path), place="line 1", expected="names of columns, or numbers of a sample", found=found)
     expected = "numbers (of a class that has a text as its name, its place among the classes, counted from 0)"
     return tuple(fields) if named else (), _read_text(path, int(named), expected)
 
@@ -201,7 +210,8 @@ def _read_text(path: Path, skipped: int = 0, expected: str = "numbers") -> RealA
             numbers.extend(map(_number, fields))
         except ValueError as error:
             found = str(error).rpartition(": ")[2]
-            raise InputError(str(path), place=f"line {number}", expected=expected, found=found) from None
+            wanted = "a number in every column (of all samples)" if found.strip("'") in MISSING else expected
+            raise InputError(str(path), place=f"line {number}", expected=wanted, found=found) from None
         rows, width = rows + 1, len(fields)
         if len(numbers) > MOST_ELEMENTS:
             wanted = f"at most {MOST_ELEMENTS} elements"

@@ -174,6 +174,9 @@ def _column(path: Path, names: tuple[str, ...], width: int, label: str | None) -
     """The column of the label."""
     if label is None:
         return 0
+    if names.count(label) > 1:
+        found = f"{label}, as {names.count(label)} columns are called"
+        raise InputError(str(path), subject="--label", expected="the name of one column, or its number", found=found)
     if label in names:
         return names.index(label)
     try:

@@ -48,6 +48,25 @@ def test_what_is_no_number_is_shown(text: str, found: str, tmp_path: Path) -> No
         read_samples(tmp_path / "d.csv", (1, 2))
 
 
+@pytest.mark.parametrize(
+    ("text", "label", "said"),
+    [
+        (
+            "0,1,2,3\n1,2,3,4\n",
+            None,
+            "line 1: expected names of columns, or numbers of a sample, found 0 to 3, as pandas",
+        ),
+        ("y,a,b,c\n1,2,,4\n", None, r"line 2: expected a number in every column \(of all samples\), found ''"),
+        ("y,a,b,c\n1,2,NA,4\n", None, r"line 2: expected a number in every column \(of all samples\), found 'NA'"),
+        ("y,a,a,c\n1,2,3,4\n", "a", "--label: expected the name of one column, or its number, found a, as 2 columns"),
+    ],
+)
+def test_tables_that_say_something_else_than_is_meant(text: str, label: str | None, said: str, tmp_path: Path) -> None:
+    (tmp_path / "d.csv").write_text(text)
+    with pytest.raises(InputError, match=said):
+        read_samples(tmp_path / "d.csv", (1, 3), label)
+
+
 def test_a_mask_says_what_is_test_data(tmp_path: Path) -> None:
     np.savez(tmp_path / "d.npz", X=FEATURES, y=CLASSES, test=np.array([False, True, False, True]))
     found = read_samples(tmp_path / "d.npz", (1, 6))
