@@ -119,7 +119,9 @@ class Builder:
         return self.emitter.declare(Variable(claimed, array.shape, Role.PARAMETER, self.location))
 
     def temporary(self, shape: tuple[int, ...], name: str | None = None) -> View:
-        """A new variable; `name` is that of a value of the file."""
+        """A new variable; `name` is that of a value of the file. ValueError for one of no elements."""
+        if 0 in shape:
+            raise ValueError(f"expected results of at least one element, found shape {list(shape)}")
         stem = None if name is None else identifier(name, "t")
         return self.emitter.temporary(shape, self.location, stem)
 

@@ -298,6 +298,16 @@ def test_a_constant_that_writes_two_values_is_refused(tmp_path: Path) -> None:
         imported(network, tmp_path)
 
 
+def test_results_without_elements_are_refused(tmp_path: Path) -> None:
+    """What is spread along a constant of no elements has none either (found by a mutated file)."""
+    nothing = ("Constant", [], ["nothing"], {"value": onnx.numpy_helper.from_array(np.zeros(0, dtype=np.float32))})
+    network = Case("net", (1, 6, 1), [nothing, ("Mul", ["x", "nothing"], ["y"], {})])
+    with pytest.raises(
+        InputError, match=r"Mul that writes 'y'\): expected results of at least one element, found shape"
+    ):
+        imported(network, tmp_path)
+
+
 def test_inputs_without_elements_are_refused() -> None:
     with pytest.raises(ValueError, match="expected at least one element, found 1x0"):
         check_features((1, 0))
