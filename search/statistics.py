@@ -74,6 +74,16 @@ def paired_test(x: Sequence[float], y: Sequence[float], alike: Sequence[bool] | 
     return PairedTest(wins, len(signs) - wins - losses, losses, p, effect)
 
 
+def sign_test_p(less: int, more: int) -> float:
+    """One-sided p of the exact sign test (of yes and no: McNemar's): how likely at most `less` of the pairs that differ, `less` + `more`
+    of them, fall to one side by a fair coin. 1 where none differs."""
+    pairs, ways, total = less + more, 1, 0
+    for k in range(less + 1):
+        total += ways
+        ways = ways * (pairs - k) // (k + 1)
+    return total / (1 << pairs)
+
+
 def least_p(pairs: int) -> float:
     """The smallest p that `paired_test` can give for so many pairs that differ: only 2 of the 2**pairs ways to share out the
     signs are as extreme as all alike, whatever the ranks and their ties."""

@@ -12,6 +12,7 @@ from kilotune.search.space import Assignment, Metrics, Space, Trial
 
 if TYPE_CHECKING:
     from kilotune.evaluators.device import Device
+    from kilotune.evaluators.fixed_point.fresh_inputs import PairedFlips
     from kilotune.evaluators.on_device import DeviceMeasurement
     from kilotune.experiments.presentation.section import Section
     from kilotune.experiments.problems.device_check import DeviceCheck
@@ -67,6 +68,14 @@ class HoldsOutData(Protocol):
 
     def validation_metrics(self, candidates: Sequence[Assignment]) -> list[Metrics] | None:
         """The candidates there; None where nothing is held out."""
+
+
+@runtime_checkable
+class ComparesFlips(Protocol):
+    """Ability: two candidates that classify can be compared on more inputs than a search measures them on."""
+
+    def paired_flips(self, first: Trial, second: Trial) -> PairedFlips | None:
+        """Whose class either changes; None where nothing is classified, and where that would take too long."""
 
 
 @runtime_checkable

@@ -21,7 +21,6 @@ from kilotune.experiments.studies.measured_finalists import (
     differs,
     keep_finalist,
     kept_finalist,
-    measured_finalists,
     with_best,
 )
 from kilotune.search.front import Ranking
@@ -43,15 +42,6 @@ MOST_CONSIDERED = 1000
 
 ESTIMATE = "linked_bytes"
 """The metric."""
-
-
-def chosen_on_device(
-    problem: Problem, study: Study, result: Result, paper: Trial | None, is_over: Callable[[], bool]
-) -> MeasuredFinalists:
-    """The finalist that the device chooses: by what is linked where that is limited, else by its time (`measured_finalists`)."""
-    return linked_finalist(problem, study, result, is_over) or measured_finalists(
-        problem, study, result, paper, is_over
-    )
 
 
 def linked_finalist(

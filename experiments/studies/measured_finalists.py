@@ -18,7 +18,7 @@ from kilotune.search.space import HasReferencePoint, Objective, Trial
 from kilotune.search.study import Study
 
 FINALIST = "fastest"
-"""Where a study's stored request holds which trial the device has chosen, and which was the best before: their numbers."""
+"""Where a study's stored request holds which trial was chosen after the search, and which was the best before: their numbers."""
 
 TIMED = ("cycles", "latency_ms")
 
@@ -74,19 +74,22 @@ def measured_finalists(
     return MeasuredFinalists(with_best(result, fastest, space.objectives[0]), said)
 
 
-def keep_finalist(study: Study, chosen: Trial, best: Trial) -> None:
-    """Keep with the study which trial the device has chosen, and which was the best before."""
-    study.keep_in_request(FINALIST, {"trial": chosen.number, "best": best.number})
+def keep_finalist(study: Study, chosen: Trial, best: Trial, *, also_if_proved: bool = False) -> None:
+    """Keep with the study which trial was chosen after the search, and which was the best before. `also_if_proved`: what it was chosen by
+    is nothing that the proof is about."""
+    beside = {"proved": True} if also_if_proved else {}
+    study.keep_in_request(FINALIST, {"trial": chosen.number, "best": best.number, **beside})
 
 
 def kept_finalist(problem: Problem, study: Study, result: Result) -> Result:
-    """The result with the finalist as its best that the device has chosen earlier; as it is where the search has found a better one since,
-    which was not on the device, or has proved its own, unless a limit that only the device can tell of has chosen."""
+    """The result with the finalist as its best that was chosen earlier, by the device or on made-up inputs; as it is where the search has
+    found a better one since, which was not compared, or has proved its own, unless what has chosen is nothing that the proof is about: a
+    limit that only the device can tell of, or precision between candidates of the same losses."""
     kept = study.stored_request().get(FINALIST)
     if not isinstance(kept, dict) or result.best is None or kept.get("best") != result.best.number:
         return result
     limited = isinstance(problem, LimitsLinkedFlash) and problem.linked_limit_bytes is not None
-    if result.proved and not limited:
+    if result.proved and not (limited or kept.get("proved")):
         return result
     known = next((trial for trial in study.trials() if trial.number == kept["trial"]), None)
     return result if known is None else with_best(result, known, problem.space.objectives[0])

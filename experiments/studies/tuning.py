@@ -32,7 +32,7 @@ from kilotune.experiments.problems.problem import (
 from kilotune.experiments.problems.procedure_measurements import remembered
 from kilotune.experiments.requests.request import TuneRequest
 from kilotune.experiments.studies.command_time import DEVICE_SHARE, CommandTime, made_in_time, never
-from kilotune.experiments.studies.linked_finalists import chosen_on_device
+from kilotune.experiments.studies.confirmed_finalists import chosen_finalist
 from kilotune.experiments.studies.measured_finalists import MeasuredFinalists, kept_finalist
 from kilotune.experiments.studies.moved_input import stored_problem, with_moved_input
 from kilotune.experiments.studies.placing_finalists import knowing_placing, place_finalists, resuming_placing
@@ -73,7 +73,7 @@ class TuneOutcome:
     used_s: float = 0.0  # of it, until the search ended, without what a resumed study has replayed
     approximation: dict[str, Any] | None = None  # what all candidates lose against the input
     placing: FinalistPlacing | None = None  # finalists on the board
-    said_of_finalists: str | None = None  # which the device has chosen, where that is not the best by prediction
+    said_of_finalists: str | None = None  # which was chosen after the search, where that is not its best
     finalists_kept: bool = True  # whether a limit that only the device can tell of is kept
 
     @property
@@ -281,7 +281,7 @@ def conclude(
 
     paper = procedure_in_time(study, result, lambda: procedure_of(problem, study), is_over)
     if most_checked:
-        finalists = chosen_on_device(problem, study, result, paper.answer, lambda: is_over() or finalists_over())
+        finalists = chosen_finalist(problem, study, result, paper.answer, lambda: is_over() or finalists_over())
     else:
         finalists = MeasuredFinalists(kept_finalist(problem, study, result))
     result = finalists.result

@@ -12,7 +12,16 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from kilotune.search import statistics
-from kilotune.search.statistics import SIGNIFICANCE, holm, least_p, median, paired_test, pairs_needed, quantile
+from kilotune.search.statistics import (
+    SIGNIFICANCE,
+    holm,
+    least_p,
+    median,
+    paired_test,
+    pairs_needed,
+    quantile,
+    sign_test_p,
+)
 
 NUMBERS = st.floats(-1e6, 1e6, allow_nan=False)
 
@@ -141,3 +150,10 @@ def test_the_pairs_that_a_verdict_needs(tests: int, pairs: int) -> None:
 def test_pairs_that_are_alike_are_ties_whatever_their_values() -> None:
     x, y = [1.0, 2.0, 3.0, 4.0], [2.0, 1.0, 5.0, 9.0]
     assert paired_test(x, y, [True, True, False, False]) == paired_test([0.0, 0.0, 3.0, 4.0], [0.0, 0.0, 5.0, 9.0])
+
+
+@given(st.integers(0, 300), st.integers(0, 300))
+@settings(max_examples=60)
+def test_the_sign_test_is_scipys(less: int, more: int) -> None:
+    expected = stats.binomtest(less, less + more, alternative="less").pvalue if less + more else 1.0
+    assert sign_test_p(less, more) == pytest.approx(expected, rel=1e-9)

@@ -19,9 +19,10 @@ from kilotune.evaluators.cost_model import Timing
 from kilotune.evaluators.device import Device
 from kilotune.evaluators.devices import cost_table, device_from_json
 from kilotune.evaluators.fixed_point.class_scores import ClassScore
+from kilotune.evaluators.fixed_point.fresh_inputs import PairedFlips, paired_flips
 from kilotune.evaluators.fixed_point.measuring import Task
 from kilotune.experiments.requests.request import TuneRequest, stored_fields
-from kilotune.search.space import Assignment
+from kilotune.search.space import Assignment, Trial
 from kilotune.spaces.objectives import DEFAULT, LINKED
 from kilotune.spaces.seedot.space import SeeDotSpace
 from kilotune.spaces.shiftry.fitted_space import FittedSpace
@@ -132,6 +133,10 @@ class TunedModel:
     def lower(self, assignment: Assignment) -> FixedBatch:
         """The fixed-point program of a candidate."""
         return self.space.lower(assignment) if isinstance(self.space, SeeDotSpace) else self.space.lower([assignment])
+
+    def paired_flips(self, first: Trial, second: Trial) -> PairedFlips | None:
+        """Whose class two candidates change on the same made-up inputs (`evaluators.fixed_point.fresh_inputs`)."""
+        return paired_flips(self.space.evaluator, self.lower(first.assignment), self.lower(second.assignment))
 
 
 def task_of(

@@ -1,0 +1,109 @@
+"""Whether the best of a search is delivered, or the procedure's answer that costs as much."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+import pytest
+
+from kilotune.codegen.bundle import load_bundle
+from kilotune.evaluators.executors.in_process import InProcessExecutor
+from kilotune.evaluators.fixed_point.fresh_inputs import LEAST_PAIRED, PairedFlips, paired_flips
+from kilotune.experiments.models.catalogue import resolve_model
+from kilotune.experiments.problems.fixed_point.model import task_of
+from kilotune.experiments.studies.command_time import never
+from kilotune.experiments.studies.confirmed_finalists import confirmed_finalist
+from kilotune.experiments.studies.measured_finalists import kept_finalist
+from kilotune.search.budget import Budget
+from kilotune.search.result import Result
+from kilotune.search.space import Assignment, Constraint, Measurement, Objective, Trial
+from kilotune.search.study import Study
+from kilotune.spaces.shiftry.space import ShiftrySpace
+from tests.search.problems import FlatProblem
+
+MEMORY, FLIPS = Objective("memory_bytes"), Objective("expected_flips")
+
+
+@dataclass(frozen=True)
+class Classifying(FlatProblem):
+    """Two decisions of four options, 10 and on: the first costs memory, the second are the expected flips."""
+
+    objectives: tuple[Objective, ...] = (MEMORY, FLIPS)
+    constraints: tuple[Constraint, ...] = (Constraint("memory_bytes", 12),)
+
+    def evaluate(self, batch: Sequence[Assignment]) -> list[Measurement]:
+        pairs = [[float(option) for option in one.values()] for one in batch]
+        return [Measurement({"memory_bytes": m, "expected_flips": flips, "cycles": m}) for m, flips in pairs]
+
+
+@dataclass
+class Comparing:
+    """A problem whose candidates flip what `found` says."""
+
+    space: Classifying
+    found: PairedFlips | None
+    compared: list[tuple[Trial, Trial]] = field(default_factory=list)
+
+    def paired_flips(self, first: Trial, second: Trial) -> PairedFlips | None:
+        self.compared.append((first, second))
+        return self.found
+
+
+def chosen(found: PairedFlips | None, paper: tuple[int, int], space: Classifying) -> tuple[Trial | None, str | None]:
+    """What is kept instead of the best of all sixteen candidates, with the procedure's answer of these options, and what is said."""
+    study = Study(space, "exhaustive", 0)
+    result = study.run(InProcessExecutor(space), Budget(trials=16))
+    problem = Comparing(space, found)
+    answer = next(t for t in study.trials() if tuple(map(int, t.assignment.values())) == paper)
+    finalist = confirmed_finalist(problem, study, result, replace(answer, number=99), never)  # type: ignore[arg-type]
+    kept: Result = kept_finalist(problem, study, study.result())  # type: ignore[arg-type]
+    if finalist is None:
+        assert kept.best == result.best
+        return None, None
+    assert [pair[0] for pair in problem.compared] == [result.best]
+    assert finalist.result.best == kept.best == answer  # also where the search has proved its best
+    return finalist.result.best, finalist.said
+
+
+@pytest.mark.parametrize(
+    ("only_best", "only_paper", "kept"),
+    [(0, 5, False), (0, 4, True), (30, 30, True), (40, 20, True), (20, 40, False), (0, 0, False)],
+)
+def test_the_answer_is_kept_unless_the_best_flips_fewer_beyond_chance(
+    only_best: int, only_paper: int, kept: bool
+) -> None:
+    """Of five that only one of the two flips, all by the same one, a coin gives 1/32, of four 1/16. Who flips the very same is as good."""
+    space = Classifying(2, 4, 0)
+    trial, said = chosen(PairedFlips(1000, only_best, only_paper, 7), (10, 11), space)
+    assert (trial is not None) == kept
+    if kept:
+        assert said is not None
+        assert f"1000 made-up inputs like the training samples {7 + only_paper} change" in said
+        assert f"and {7 + only_best} by trial" in said
+
+
+def test_only_candidates_that_differ_in_precision_first_are_compared() -> None:
+    worse = PairedFlips(1000, 50, 0, 0)
+    space = Classifying(2, 4, 0)
+    assert chosen(worse, (10, 11), space)[0] is not None
+    assert chosen(worse, (11, 11), space)[0] is None  # takes more memory
+    assert chosen(worse, (10, 10), space)[0] is None  # is the best
+    assert chosen(None, (10, 11), space)[0] is None
+    first = replace(space, objectives=(FLIPS, MEMORY))
+    assert chosen(worse, (10, 11), first)[0] is None  # the precision of the best is proved
+    assert chosen(worse, (10, 11), replace(space, objectives=(Objective("cycles"), FLIPS)))[0] is None
+
+
+def test_flips_are_those_of_the_same_inputs_whoever_is_first() -> None:
+    bundle = load_bundle(resolve_model("protonn-cancer"))
+    space = ShiftrySpace(task_of(bundle, bundle.train))
+    wide, narrow = (
+        space.lower([{d.name: d.options[min(place, len(d.options) - 1)] for d in space.decisions}]) for place in (0, 1)
+    )
+    found, turned = paired_flips(space.evaluator, wide, narrow), paired_flips(space.evaluator, narrow, wide)
+    assert found is not None
+    assert turned == found._replace(only_first=found.only_second, only_second=found.only_first)
+    assert found.inputs >= LEAST_PAIRED
+    assert found.only_first < found.only_second / 4
+    assert paired_flips(space.evaluator, wide, wide) == PairedFlips(found.inputs, 0, 0, found.only_first + found.both)
