@@ -14,7 +14,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 
-#include "timing_layout.h"
+#include "timing_copy.h"
 
 static inline void mark(Run *r, int32_t core) {
     if (!r->is_marked[core]) {
@@ -129,7 +129,7 @@ static int start(Run *r, int32_t number, int64_t tick) {
     r->free_at[stage->core] = end;
     if (++stage->start_at == stage->iterations) {
         stage->start_at = 0;
-        stage->start_image++;
+        if (++stage->start_image > r->latest_image) r->latest_image = stage->start_image;
     }
     for (int32_t k = stage->first_output; k < stage->end_output; k++) {
         const Output *output = &r->output[k];
@@ -185,11 +185,17 @@ static int send_images(Run *r, int64_t tick) {
     return 0;
 }
 
-/* 0: all wanted images are through. 1: deadlock. 2: the state has come back. 3: stopped. -1: out of memory. */
-static int run(Run *r) {
-    int64_t tick = 0;
-    for (int32_t s = 0; s < r->p->stage_count; s++) mark(r, r->stage[s].core);
+/* Whether something of image `before` may happen at this tick. It did not before: GMEM has not sent anything of it, and no stage has come to it. */
+static int comes_to(const Run *r, int64_t before) {
+    return before && (r->tick >= before * r->p->pace_ticks || r->latest_image >= before);
+}
+
+/* 0: all wanted images are through. 1: deadlock. 2: the state has come back. 3: stopped. 4: it comes to image `before`, counted from 0; 0: no
+ * matter. -1: out of memory. */
+static int run(Run *r, int64_t before) {
     for (;;) {
+        int64_t tick = r->tick;
+        if (comes_to(r, before)) return 4;
         if (take_events(r, tick) || send_images(r, tick) || start_stages(r, tick) || serve(r, tick)) return -1;
         r->o->ticks = tick;
         if (r->left == 0) return 0;
@@ -198,23 +204,51 @@ static int run(Run *r) {
         if (*r->p->stop) return 3;
         end_tick(&r->events, tick);
         tick++;
+        r->tick = tick;
         if (r->events.in_row[tick & (NEAR - 1)]) continue;
         int64_t sends = next_image_tick(r);
         int coming = are_coming(&r->events);
         if (!coming && sends < 0) return 1;
         if (!coming) tick = sends > tick ? sends : tick;
         else while (is_empty(&r->events, tick) && (sends < 0 || sends > tick)) tick++;
+        r->tick = tick;
     }
 }
 
-int kilotune_stream(const Problem *p, Outcome *o) {
+/* A run before anything has happened; NULL: out of memory. It ends with `kilotune_stream_close`. */
+Run *kilotune_stream_open(const Problem *p, Outcome *o) {
     Run *r = calloc(1, sizeof(Run));
-    if (!r) return -1;
+    if (!r) return NULL;
     r->p = p;
     r->o = o;
-    int status = open_run(r) ? -1 : run(r);
+    if (open_run(r)) {
+        kilotune_stream_close(r);
+        return NULL;
+    }
+    for (int32_t s = 0; s < p->stage_count; s++) mark(r, r->stage[s].core);
+    return r;
+}
+
+/* On to where it comes to an image, 0: to its end; see `run`. */
+int kilotune_stream_run(Run *r, int32_t before) {
+    int status = run(r, before);
     if (status >= 0) tell(r);
-    close_run(r);
-    free(r);
+    return status;
+}
+
+/* What would have come of a run that is before its image `p->images` if that many were all. `p`: else as the run's own, without `settle`. */
+int kilotune_stream_alone(const Run *r, const Problem *p, Outcome *o) {
+    Run *alone = kilotune_stream_open(p, o);
+    if (!alone) return -1;
+    int status = copy_state(alone, r) ? -1 : kilotune_stream_run(alone, 0);
+    kilotune_stream_close(alone);
+    return status;
+}
+
+int kilotune_stream(const Problem *p, Outcome *o) {
+    Run *r = kilotune_stream_open(p, o);
+    if (!r) return -1;
+    int status = kilotune_stream_run(r, 0);
+    kilotune_stream_close(r);
     return status;
 }

@@ -13,6 +13,7 @@ reader has finished with it. GMEM sends the pixels of the image in order, image 
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 
@@ -23,6 +24,9 @@ from kilotune.evaluators.cm.stream import Setting, StreamTiming
 from kilotune.evaluators.cm.timing_arrays import OutcomeArrays, StreamOutcome, StreamProblem, stream_problem
 from kilotune.evaluators.compiled_library import load_library
 from kilotune.evaluators.interruptible import StopFlag, interruptible
+
+DEADLOCK = 1
+"""Status of a simulation in which nothing could go on."""
 
 PACKETS_AT_ONCE = 200_000
 """Some hundredths of a second; more are simulated so that a signal ends it."""
@@ -48,9 +52,18 @@ def load_timing() -> ctypes.CDLL | None:
     loaded = load_library(folder / "timing.c", sorted(folder.glob("timing_*.h")))
     if loaded is None:
         return None
-    loaded.library.kilotune_stream.argtypes = [ctypes.POINTER(StreamProblem), ctypes.POINTER(StreamOutcome)]
-    loaded.library.kilotune_stream.restype = ctypes.c_int
-    return loaded.library
+    library, run, status = loaded.library, ctypes.c_void_p, ctypes.c_int
+    problem, outcome = ctypes.POINTER(StreamProblem), ctypes.POINTER(StreamOutcome)
+    for name, given, returned in (
+        ("", [problem, outcome], status),
+        ("_open", [problem, outcome], run),
+        ("_run", [run, ctypes.c_int32], status),
+        ("_alone", [run, problem, outcome], status),
+        ("_close", [run], None),
+    ):
+        function = getattr(library, f"kilotune_stream{name}")
+        function.argtypes, function.restype = given, returned
+    return library
 
 
 def _compiled(
@@ -64,14 +77,20 @@ def _compiled(
     def call() -> int:
         return int(kernel.kilotune_stream(ctypes.byref(problem), ctypes.byref(outcome)))
 
+    status = simulated(setting, images, call, flag)
+    return timing_of(setting, found, outcome, stopped=status == DEADLOCK)
+
+
+def simulated(setting: Setting, images: int, call: Callable[[], int], flag: StopFlag) -> int:
+    """The status of a call that simulates at most so many images; long ones can be interrupted. MemoryError."""
     packets = images * sum(stream.packets for stream in setting.streams)
     status = call() if packets < PACKETS_AT_ONCE else interruptible(call, flag.set)
     if status < 0:
         raise MemoryError("The pipeline simulator ran out of memory.")
-    return _timing(setting, found, outcome, stopped=status == 1)
+    return status
 
 
-def _timing(setting: Setting, found: OutcomeArrays, outcome: ctypes.Structure, *, stopped: bool) -> StreamTiming:
+def timing_of(setting: Setting, found: OutcomeArrays, outcome: ctypes.Structure, *, stopped: bool) -> StreamTiming:
     """What the arrays say; `stopped`: nothing could go on before all images were through."""
     finish, images = found.finish, len(found.finish)
     progress = PipelineState(

@@ -50,6 +50,21 @@ static void close_events(Events *e) {
     free(e->chunks);
 }
 
+/* `to` is empty and of as many kinds. */
+static int copy_events(Events *to, const Events *from) {
+    Chunk *chunks = malloc(sizeof(Chunk) * (size_t)(from->chunk_room + 1));
+    if (!chunks) return -1;
+    memcpy(chunks, from->chunks, sizeof(Chunk) * (size_t)from->chunk_count);
+    memcpy(to->rows, from->rows, NEAR * (size_t)from->kinds);
+    memcpy(to->many, from->many, NEAR * sizeof(int32_t) * (size_t)from->kinds);
+    Events copied = *from;
+    copied.rows = to->rows;
+    copied.many = to->many;
+    copied.chunks = chunks;
+    *to = copied;
+    return 0;
+}
+
 static int32_t turn_of(int64_t tick) { return (int32_t)(tick / WHEEL); }
 static uint8_t *row_of(const Events *e, int64_t tick) { return e->rows + (size_t)(tick & (NEAR - 1)) * (size_t)e->kinds; }
 static int32_t *many_of(const Events *e, int64_t tick) { return e->many + (size_t)(tick & (NEAR - 1)) * (size_t)e->kinds; }

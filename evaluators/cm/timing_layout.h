@@ -99,11 +99,12 @@ static int open_run(Run *r) {
     return 0;
 }
 
-static void close_run(Run *r) {
+void kilotune_stream_close(Run *r) {
     void *parts[] = {r->place, r->listed, r->taken, r->stage, r->stream, r->input, r->output, r->free_at, r->image, r->sends, r->marked,
                      r->is_marked};
     for (size_t k = 0; k < sizeof(parts) / sizeof(parts[0]); k++) free(parts[k]);
     close_events(&r->events);
+    free(r);
 }
 
 static void tell(const Run *r) {

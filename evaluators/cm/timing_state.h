@@ -76,6 +76,8 @@ typedef struct {
     const Problem *p;
     Outcome *o;
     Events events;
+    int64_t tick;        /* that comes next */
+    int64_t latest_image; /* that a stage has come to */
     int32_t arrivals, finishes; /* An event is a place where packets ask for a link, or from these numbers on a stream that delivers */
     Place *place;               /* packets, a stage that finishes an iteration */
     int32_t *listed;            /* events of a tick */

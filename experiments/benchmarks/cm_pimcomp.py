@@ -40,6 +40,7 @@ from kilotune.spaces.cm.arrangement import arranged
 from kilotune.spaces.cm.buffers import ALL_OF_IT
 from kilotune.spaces.cm.joint import joint_annealing
 from kilotune.spaces.cm.pacing import grained_replicas
+from kilotune.spaces.cm.replication import Replication
 from kilotune.spaces.cm.sharing import CoreFilling, StageNeeds
 from kilotune.spaces.cm.space import CmSpace
 
@@ -96,31 +97,47 @@ def own_rows(network: str, hardware: Hardware, seconds: float) -> Iterator[list[
     best, row = math.inf, list[str]()
     for candidate in joint_annealing(space, 0):
         if candidate is not None:
-            ours, theirs, cells = in_both(space, candidate)
+            ours, cells = in_both(space, candidate)
             if ours < best:
                 best, row = ours, [network, "ours", *cells, f"{time.process_time() - begun:.1f}"]
         if time.process_time() - begun > seconds:
             break
     yield row
-    begun, best = time.process_time(), math.inf
+    begun, found = time.process_time(), None
     for grain in GRAINS:
-        candidate = finely_replicated(space, grain)
-        if candidate is not None:
-            ours, theirs, cells = in_both(space, candidate)
-            if theirs < best:
-                best, row = theirs, [network, "ours, its model", *cells, f"{time.process_time() - begun:.1f}"]
-    yield row
+        packed = finely_replicated(space, grain)
+        if packed is not None and (found is None or packed.theirs_us < found.theirs_us):
+            found = packed
+        if time.process_time() - begun > seconds:
+            break
+    if found is not None:
+        _, cells = in_both(space, found.candidate(space))
+        yield [network, "ours, its model", *cells, f"{time.process_time() - begun:.1f}"]
 
 
-def in_both(space: CmSpace, candidate: Assignment) -> tuple[float, float, list[str]]:
-    """Microseconds in our model and in theirs, and the row's cells; infinity in ours where it can't be run."""
+def in_both(space: CmSpace, candidate: Assignment) -> tuple[float, list[str]]:
+    """Microseconds in our model, infinity where it can't be run; and the row's cells, which have those in theirs as well."""
     pipeline, cores = space.lowered(space.replicas(candidate)).pipeline, space.mapping(candidate).cores
     ours = space.measure(candidate).metrics.get("image_us", math.inf)
     theirs = busiest_us(own_parts(pipeline, cores, space.hardware))
-    return ours, theirs, ["", f"{theirs:.1f}", f"{ours:.1f}", str(len(set(cores)))]
+    return ours, ["", f"{theirs:.1f}", f"{ours:.1f}", str(len(set(cores)))]
 
 
-def finely_replicated(space: CmSpace, grain: float) -> Assignment | None:
+@dataclass(frozen=True)
+class PackedStages:
+    """Replications, cores by stage, not laid out yet, and what their model says of the busiest."""
+
+    replicas: Mapping[str, Replication]
+    cores: tuple[int, ...]
+    theirs_us: float
+
+    def candidate(self, space: CmSpace) -> Assignment:
+        """Cores that talk laid out near one another, buffers that fill them."""
+        places = _laid_out(space, space.lowered(self.replicas).streams, self.cores)
+        return space.candidate(self.replicas, [places[core] for core in self.cores], buffer=ALL_OF_IT)
+
+
+def finely_replicated(space: CmSpace, grain: float) -> PackedStages | None:
     """Stages of so much of what a core does an image, on the cores where their model has the busiest one do least. None: they do not
     fit."""
     replicas = grained_replicas(space.costs, grain * space.least_ticks, space.cores)
@@ -142,8 +159,7 @@ def finely_replicated(space: CmSpace, grain: float) -> Assignment | None:
             high, cores = (low + high) / 2, found
     if cores is None:
         return None
-    places = _laid_out(space, lowered.streams, cores)
-    return space.candidate(replicas, [places[core] for core in cores], buffer=ALL_OF_IT)
+    return PackedStages(replicas, cores, busiest_us(own_parts(lowered.pipeline, cores, space.hardware)))
 
 
 def _laid_out(space: CmSpace, streams: Sequence[Stream], cores: Sequence[int]) -> tuple[int, ...]:

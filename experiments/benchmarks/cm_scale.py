@@ -212,7 +212,7 @@ class SearchClock:
 
     def __enter__(self) -> SearchClock:
         self._run = run = Annealer.run
-        self._simulate = simulate = CmSpace.simulate
+        self._settled = settled = CmSpace.settled
 
         def timed(annealer: Annealer, start: Any, best_ticks: int, moves: int, *others: Any, **named: Any) -> Any:
             since = time.process_time()
@@ -220,17 +220,17 @@ class SearchClock:
             self.moves, self.seconds = self.moves + moves, self.seconds + time.process_time() - since
             return found
 
-        def counted(space: CmSpace, *of: Any, **named: Any) -> Any:
-            self.simulated += named.get("settle", False)
-            return simulate(space, *of, **named)
+        def counted(space: CmSpace, *of: Any) -> Any:
+            self.simulated += 1
+            return settled(space, *of)
 
         Annealer.run = timed  # type: ignore[method-assign, assignment]
-        CmSpace.simulate = counted  # type: ignore[method-assign, assignment]
+        CmSpace.settled = counted  # type: ignore[method-assign, assignment]
         return self
 
     def __exit__(self, *_: object) -> None:
         Annealer.run = self._run  # type: ignore[method-assign]
-        CmSpace.simulate = self._simulate  # type: ignore[method-assign]
+        CmSpace.settled = self._settled  # type: ignore[method-assign]
 
 
 if __name__ == "__main__":

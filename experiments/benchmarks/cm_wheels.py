@@ -76,7 +76,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path, help="of wheels; or `packages`: what pip is to download")
     parser.add_argument("names", nargs="*", metavar="NAME")
-    parser.add_argument("--seconds", type=float, default=10.0, help="a search")
+    parser.add_argument("--seconds", type=float, default=10.0, help="CPU seconds of a search")
     options = parser.parse_args()
     if str(options.folder) == "packages":
         print(" ".join(dict.fromkeys(network.package for network in NETWORKS)))
@@ -236,7 +236,8 @@ def executed(model: Any, given: dict[str, Array]) -> list[Array]:
 
 def mapped(problem: MappingProblem, folder: Path, seconds: float) -> list[str]:
     """Ticks, bound and cores of what a search finds, and what its exported runner says beside onnxruntime."""
-    best = Study(problem.space, "anneal").run(InProcessExecutor(problem.space), Budget(seconds=seconds)).best
+    study = Study(problem.space, "anneal", clock=time.process_time)
+    best = study.run(InProcessExecutor(problem.space), Budget(seconds=seconds)).best
     if best is None or best.measurement.failure is not None:
         return ["none found", str(problem.space.least_ticks), "-", "-", "-"]
     metrics = best.measurement.metrics

@@ -14,11 +14,8 @@ from kilotune.codegen.cm.mapping import Mapping as CoreMapping
 from kilotune.codegen.cm.mapping import check_mapping, core_sram_bytes, node_of
 from kilotune.codegen.cm.pipeline import GMEM
 from kilotune.codegen.cm.routing import RouteTables, route_tables
-from kilotune.evaluators.cm.bound import core_ticks, link_loads, link_ticks
+from kilotune.evaluators.cm.bound import core_ticks
 from kilotune.evaluators.cm.energy import energy_nj, image_counts
-from kilotune.evaluators.cm.occupancy import held_packets, held_with_room
-from kilotune.evaluators.cm.stream import Setting, StreamTiming, steady_ticks
-from kilotune.evaluators.cm.timing import simulate
 from kilotune.search.fingerprint import fingerprint
 from kilotune.search.space import (
     Assignment,
@@ -28,9 +25,9 @@ from kilotune.search.space import (
     Option,
 )
 from kilotune.search.work_memory import NoMemory, WorkMemory
-from kilotune.spaces.cm.buffers import AS_HELD, BUFFER_OPTIONS, HELD_IMAGES, buffer_capacities, occupied_buffers
-from kilotune.spaces.cm.known_placement import KnownPlacement, SimulatedStream
+from kilotune.spaces.cm.buffers import AS_HELD, BUFFER_OPTIONS, buffer_capacities
 from kilotune.spaces.cm.lowered import LayerCost, LoweredPipeline, cores_needed, layer_costs, least_cores, least_ticks
+from kilotune.spaces.cm.mapped_streams import MappedStreams
 from kilotune.spaces.cm.network import PartitionedNetwork
 from kilotune.spaces.cm.pacing import layer_flows
 from kilotune.spaces.cm.replication import CHAINED, Replication
@@ -41,7 +38,6 @@ SEMANTICS = 1
 """Version of what a mapping means and how its ticks are counted; part of the fingerprint."""
 
 LOWERED_KEPT = 32
-SETTLED_IMAGES, MOST_WARM_IMAGES = 8, 24
 
 OBJECTIVES: Mapping[str, str] = MappingProxyType(
     {"ticks": "ticks_per_image", "latency": "latency_ticks", "energy": "energy_nj", "cores": "cores"}
@@ -51,7 +47,7 @@ OBJECTIVES: Mapping[str, str] = MappingProxyType(
 TIES = ("ticks_per_image", "latency_ticks", "cores", "sram_bytes")
 
 
-class CmCandidates:
+class CmCandidates(MappedStreams):
     """Mappings of a network. ValueError, a sentence with what is short by how much, when it does not fit, and for the objective
     energy where the hardware says nothing of it."""
 
@@ -60,14 +56,14 @@ class CmCandidates:
     ) -> None:
         if objective == "energy" and hardware.energy is None:
             raise ValueError(f"--objective energy: {hardware.name} has no table of energies.")
-        self.network, self.hardware, self.strict, self.objective = network, hardware, strict, objective
+        super().__init__(hardware)
+        self.network, self.strict, self.objective = network, strict, objective
         self.work_memory: WorkMemory = NoMemory()
         self.cores = Cores.of(hardware)
         plain = network.lower({})
         self.shapes = network.shapes(plain.pipeline)
         self._lowered: dict[tuple[Replication, ...], LoweredPipeline] = {}
         self._alternatives: dict[tuple[int, int], tuple[tuple[int, ...], ...]] = {}
-        self._known: KnownPlacement | None = None
         once = self.lowered({})
         chained = self.lowered({shape.name: CHAINED for shape in self.shapes if shape.row_blocks > 2})
         self.costs: tuple[LayerCost, ...] = layer_costs(
@@ -189,34 +185,6 @@ class CmCandidates:
         occupied = self._known_of(lowered, cores, routes).occupied
         return buffer_capacities(lowered, cores, occupied, self.hardware, rooms, held)
 
-    def _known_of(
-        self, lowered: LoweredPipeline, cores: tuple[int, ...], routes: tuple[tuple[int, ...], ...]
-    ) -> KnownPlacement:
-        """What is known of the last placement is kept: one that a search looks at is measured with several kinds of buffers."""
-        if self._known is None or not self._known.is_of(lowered, cores, routes):
-            occupied = occupied_buffers(lowered, cores, routes, self.hardware)
-            self._known = KnownPlacement(lowered, tuple(cores), tuple(routes), occupied)
-        return self._known
-
-    def held(
-        self, lowered: LoweredPipeline, cores: tuple[int, ...], routes: tuple[tuple[int, ...], ...]
-    ) -> tuple[int, ...]:
-        """The most packets that each stream ever holds when no buffer is bounded, of a stream of images at the promised pace over
-        contended links. Those of the last placement are kept, for a search asks for them before it has it measured."""
-        known = self._known_of(lowered, cores, routes)
-        if known.held is None:
-            unbounded = CoreMapping(cores, routes, (0,) * len(routes))
-            pace = self.promised_ticks(lowered, unbounded)
-            timing = self.simulate(lowered, unbounded, HELD_IMAGES)
-            if timing.held is not None:
-                packets = held_with_room(lowered.streams, timing.held)
-            else:  # tick by tick, without a C compiler
-                assert timing.starts is not None
-                packets = held_packets(lowered.pipeline, lowered.streams, lowered.ticks, timing.starts, pace)
-            self._known = known = replace(known, held=packets)
-        assert known.held is not None
-        return known.held
-
     def _placed(
         self, lowered: LoweredPipeline, assignment: Assignment
     ) -> tuple[tuple[int, ...], tuple[tuple[int, ...], ...]]:
@@ -265,60 +233,12 @@ class CmCandidates:
             }
         )
 
-    def promised_ticks(self, lowered: LoweredPipeline, mapping: CoreMapping) -> int:
-        """Fidelity A: the busiest core or link."""
-        loads = link_loads(lowered.streams, mapping.routes, self.hardware.links)
-        return max(core_ticks(lowered.image_ticks, mapping.cores), link_ticks(loads, self.hardware.links))
-
     def energy_nj(self, lowered: LoweredPipeline, mapping: CoreMapping, ticks: float) -> dict[str, float] | None:
         """An image's energy by component; None where the hardware file has no table."""
         if self.hardware.energy is None:
             return None
         counts = image_counts(lowered.pipeline, lowered.streams, mapping.routes, ticks, self.hardware)
         return energy_nj(self.hardware.energy, counts)
-
-    def setting(self, lowered: LoweredPipeline, mapping: CoreMapping) -> Setting:
-        """What the timing evaluator runs: GMEM sends at the promised pace."""
-        pace, links = self.promised_ticks(lowered, mapping), self.hardware.links
-        streams, ticks, capacities = lowered.streams, lowered.ticks, mapping.capacities
-        return Setting(lowered.pipeline, streams, ticks, mapping.routes, capacities, links, pace, mapping.cores)
-
-    def simulate(
-        self,
-        lowered: LoweredPipeline,
-        mapping: CoreMapping,
-        images: int,
-        record_starts: bool = False,
-        settle: bool = False,
-        wanted: int | None = None,
-    ) -> StreamTiming:
-        """Fidelity B, GMEM sending at the promised pace; see `evaluators.cm.timing.simulate`."""
-        setting = self.setting(lowered, mapping)
-        return simulate(setting, images, record_starts, settle, wanted)
-
-    def steady_timing(self, lowered: LoweredPipeline, mapping: CoreMapping) -> tuple[StreamTiming, float]:
-        """Fidelity B over a stream of images, and the ticks from one to the next once it has settled. The first images meet
-        empty links, and the last ones have nobody behind them: neither counts. Not simulated where a stream through the same placement is
-        known in which no buffer was ever as full as this mapping's are large."""
-        known = self._known_of(lowered, mapping.cores, mapping.routes)
-        capacities = tuple(mapping.capacities)
-        before = known.streamed(capacities)
-        if before is not None:
-            return before.timing, before.ticks
-        first = self.simulate(lowered, mapping, 1)
-        if first.deadlock is not None:
-            return first, math.inf
-        under_way = math.ceil(int(first.finish_ticks[0]) / self.promised_ticks(lowered, mapping))
-        warm = min(3 * under_way + 2, MOST_WARM_IMAGES)
-        wanted = warm + SETTLED_IMAGES + 1
-        timing = self.simulate(lowered, mapping, wanted + under_way + 1, settle=True, wanted=wanted)
-        if timing.deadlock is not None:
-            return timing, math.inf
-        ticks = steady_ticks(timing.finish_ticks[warm : warm + SETTLED_IMAGES + 1])
-        # Images that catch up after a jam make a few short steps; nothing goes on faster than what is busy all the time.
-        ticks = max(ticks, float(self.promised_ticks(lowered, mapping)))
-        self._known = replace(known, streams=(*known.streams, SimulatedStream.of(capacities, first, timing, ticks)))
-        return timing, ticks
 
     def check(self, assignment: Assignment) -> None:
         """ValueError when the accelerator could not run the candidate; see `check_mapping`."""

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from kilotune.evaluators.cm.followed_stream import FollowedStream
 from kilotune.evaluators.cm.stream import StreamTiming
 from kilotune.spaces.cm.buffers import OccupiedBuffers
 from kilotune.spaces.cm.lowered import LoweredPipeline
@@ -42,9 +43,18 @@ class SimulatedStream:
 
 
 @dataclass(frozen=True, eq=False)
+class UnboundedStream:
+    """A stream through unbounded buffers that is simulated as far as what streams hold is known by, and waits there: where buffers turn
+    out to be as large as that, it is also what a measurement asks for. first: of a single image."""
+
+    first: StreamTiming
+    followed: FollowedStream
+
+
+@dataclass(frozen=True, eq=False)
 class KnownPlacement:
     """A placement: cores by stage, routes by stream; and what is known of it. occupied: see `occupied_buffers`. held: the most packets by
-    stream as `CmCandidates.held` counts them. streams: those that were simulated."""
+    stream as `CmCandidates.held` counts them. streams: those that were simulated. unbounded: one that waits."""
 
     lowered: LoweredPipeline
     cores: tuple[int, ...]
@@ -52,6 +62,7 @@ class KnownPlacement:
     occupied: OccupiedBuffers
     held: tuple[int, ...] | None = None
     streams: tuple[SimulatedStream, ...] = ()
+    unbounded: UnboundedStream | None = None
 
     def is_of(self, lowered: LoweredPipeline, cores: Sequence[int], routes: Sequence[tuple[int, ...]]) -> bool:
         """Whether it is this placement."""
@@ -60,3 +71,9 @@ class KnownPlacement:
     def streamed(self, capacities: tuple[int, ...]) -> SimulatedStream | None:
         """A stream that is the same as with buffers of these capacities; None: none of those that are known."""
         return next((stream for stream in self.streams if stream.is_that_of(capacities)), None)
+
+    def waiting(self, capacities: tuple[int, ...]) -> UnboundedStream | None:
+        """The stream that waits, where it is likely to be the same with buffers of these capacities; else None."""
+        if self.held is None or any(0 < room < held for room, held in zip(capacities, self.held, strict=True)):
+            return None
+        return self.unbounded

@@ -9,6 +9,7 @@ import pytest
 
 from kilotune.codegen.cm.hardware import load_hardware
 from kilotune.codegen.onnx.quantise import integer_shape
+from kilotune.evaluators.cm.followed_stream import FollowedStream
 from kilotune.evaluators.cm.occupancy import held_packets, held_with_room
 from kilotune.evaluators.cm.stream import Setting, StreamTiming
 from kilotune.evaluators.cm.timing import load_timing, simulate
@@ -60,6 +61,28 @@ def test_buffers_of_what_was_held_change_no_tick_and_with_a_packet_less_somethin
     assert min(waiting, shared) > 15
 
 
+def told(timing: StreamTiming, images: int) -> tuple[object, ...]:
+    return timing.finish_ticks[:images].tolist(), timing.held, timing.deadlock
+
+
+def test_a_stream_and_its_first_images_alone_are_simulated_together_as_far_as_they_are_one() -> None:
+    apart = bounded = 0
+    for seed in range(60):
+        for room in (False, True):
+            setting = random_setting(seed)
+            if not room:
+                setting = dataclasses.replace(setting, capacities=(0,) * len(setting.streams))
+            followed = FollowedStream.of(setting, 9, 7)
+            assert followed is not None
+            assert told(followed.first(IMAGES), IMAGES) == told(simulate(setting, IMAGES), IMAGES), seed
+            found = followed.all()
+            assert told(found, 7) == told(simulate(setting, 9, settle=True, wanted=7), 7), seed
+            apart += bool(found.finish_ticks[IMAGES - 1] != simulate(setting, IMAGES).finish_ticks[-1])
+            bounded += found.held is None
+    assert apart > 5
+    assert bounded > 15
+
+
 def test_a_candidate_whose_buffers_hinder_nothing_measures_what_a_simulation_of_its_own_says(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -82,6 +105,6 @@ def test_a_candidate_whose_buffers_hinder_nothing_measures_what_a_simulation_of_
         before, found = simulated, measured(space, buffer)
         asked[buffer] = asked.get(buffer, 0) + simulated - before
         assert found == measured(CmSpace.of(network, hardware), buffer), buffer
-    assert asked["held"] == 3  # what streams hold; one image; many
+    assert asked["held"] == 1  # one image; what streams hold and many are simulated together
     assert asked["all"] == 0
     assert asked[0] == 2  # they hold things up; once
