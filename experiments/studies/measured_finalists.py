@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
+from kilotune.experiments.problems.device_check import DeviceCheck
 from kilotune.experiments.problems.problem import LimitsLinkedFlash, Problem, RunsOnDevice
 from kilotune.experiments.studies.command_time import made_in_time
 from kilotune.search.front import Ranking
@@ -35,11 +36,12 @@ LEAST_DISTANCE = 2
 @dataclass(frozen=True)
 class MeasuredFinalists:
     """The result, whose best is the finalist that the device has chosen; `said`: a sentence about it, where that is not the best by
-    prediction; `kept`: whether a limit that only the device can tell of is kept, where there is one."""
+    prediction; `kept`: whether a limit that only the device can tell of is kept, where there is one; `check`: its run there, if it was run."""
 
     result: Result
     said: str | None = None
     kept: bool = True
+    check: DeviceCheck | None = None
 
 
 def measured_finalists(
@@ -56,22 +58,22 @@ def measured_finalists(
         return unmeasured
     if not isinstance(problem, RunsOnDevice) or problem.device is None:
         return unmeasured
-    found: dict[int, tuple[float, Trial]] = {}
+    found: dict[int, tuple[float, Trial, DeviceCheck]] = {}
     for trial in _finalists(study, best, paper):
         check = made_in_time(is_over, partial(problem.check_on_device, trial))
         if check is not None and check.measured is not None and check.measured.fits:
-            found[trial.number] = check.measured.cycles, trial
+            found[trial.number] = check.measured.cycles, trial, check
     if len(found) < 2 or best.number not in found:
         return unmeasured
-    cycles, fastest = min(found.values(), key=lambda one: (one[0], one[1].number != best.number))
+    cycles, fastest, run = min(found.values(), key=lambda one: (one[0], one[1].number != best.number))
     keep_finalist(study, fastest, best)
     if fastest.number == best.number:
-        return MeasuredFinalists(result)
+        return MeasuredFinalists(result, check=run)
     said = (
         f"Of {len(found)} finalists on the device trial {fastest.number} is the fastest, with {cycles:.0f} cycles; "
         f"trial {best.number}, the fastest by prediction, takes {found[best.number][0]:.0f}."
     )
-    return MeasuredFinalists(with_best(result, fastest, space.objectives[0]), said)
+    return MeasuredFinalists(with_best(result, fastest, space.objectives[0]), said, check=run)
 
 
 def keep_finalist(study: Study, chosen: Trial, best: Trial, *, also_if_proved: bool = False) -> None:

@@ -288,7 +288,8 @@ def conclude(
     test = on_data(result.best)
     float_metrics = made_in_time(is_over, lambda: float_metrics_of(problem)) or {}
     procedure_test = on_data(paper.answer)
-    device_check = on_device(result.best, tuple(f"-{level}" for level in TRIED_LEVELS)) or on_device(result.best)
+    all_levels = tuple(f"-{level}" for level in TRIED_LEVELS)
+    device_check = on_device(result.best, all_levels) or on_device(result.best) or finalists.check
     placing = place_finalists(problem, study, result, is_over) if most_checked else kept_placing(study)
     return TuneOutcome(
         knowing_placing(problem, placing),

@@ -85,6 +85,12 @@ def options_of(assignment: Assignment) -> tuple[Option, ...]:
     return tuple(assignment.values())
 
 
+def cycles_of(finalists: MeasuredFinalists) -> float | None:
+    """What the chosen one took on the device, where it was run."""
+    run = finalists.check
+    return None if run is None or run.measured is None else run.measured.cycles
+
+
 def test_finalists_are_the_best_the_papers_answer_and_fast_ones_that_differ(tmp_path: Path) -> None:
     problem = OnADevice(Timed(3, SIDE, 0), {})
     study, result, finalists = searched(problem, tmp_path)
@@ -97,6 +103,7 @@ def test_finalists_are_the_best_the_papers_answer_and_fast_ones_that_differ(tmp_
         assert all(sum(one[name] != other[name] for name in one) >= LEAST_DISTANCE for other in others[:number])
     assert len(problem.ran) == MOST_FINALISTS
     assert (finalists.result, finalists.said) == (result, None)  # predictions had their order right
+    assert cycles_of(finalists) == 10.0 * result.best.metrics["cycles"]
 
 
 @pytest.mark.parametrize("stored", [True, False])
@@ -112,6 +119,7 @@ def test_what_is_fastest_on_the_device_is_kept_and_found_again(tmp_path: Path, s
     assert finalists.said is not None
     assert f"trial {chosen.number} is the fastest, with 30 cycles" in finalists.said
     assert finalists.said.endswith("takes 50.")
+    assert cycles_of(finalists) == 30.0  # told where no time is left for a run at other levels
     assert kept_finalist(problem, study, study.result()).best == chosen  # type: ignore[arg-type]
     assert exported_trial(problem, study, None) == chosen  # type: ignore[arg-type]
     row = StudyRow("timed", "timed", "", "random", 0, "50trials")
