@@ -33,7 +33,7 @@ MOST_TEXT_BYTES = 1 << 30
 """The largest text file of numbers: `MOST_ELEMENTS` of them, 16 bytes each."""
 
 COUNTED = 4
-"""Of so many fields, or more, a first line that counts from 0 is taken for names and not for a sample."""
+"""How many fields a first line that counts from 0 has at least to be taken for names and not for a sample."""
 
 MISSING = ("", "NA", "N/A", "null", "None")
 """What tables have where a value is missing, besides NaN."""

@@ -102,14 +102,14 @@ def prior(parameter: str) -> float:
 
 
 @dataclass(frozen=True)
-class Fit:
+class FittedCycles:
     """What was fitted: `parameters` by name, and the `cycles` [features] that they make."""
 
     parameters: Mapping[str, float]
     cycles: npt.NDArray[np.float64]
 
 
-def fit(seen: Sequence[Observation], avr: bool, plain: Fit | None = None) -> Fit:
+def fit(seen: Sequence[Observation], avr: bool, plain: FittedCycles | None = None) -> FittedCycles:
     """Least squares of relative errors, held weakly to the prior, or to the fit of `plain` code; none negative."""
     from scipy.optimize import nnls
 
@@ -137,7 +137,7 @@ def fit(seen: Sequence[Observation], avr: bool, plain: Fit | None = None) -> Fit
         values[used], _ = nnls(rows, np.concatenate([weights * rest, held * expected[used]]), maxiter=50_000)
         residuals = np.abs(design @ values - 1.0)
         weights = np.sqrt(np.minimum(1.0, USUAL_ERROR / np.maximum(residuals, 1e-9)))
-    return Fit(dict(zip(names, values.tolist(), strict=True)), np.asarray(map_ @ values))
+    return FittedCycles(dict(zip(names, values.tolist(), strict=True)), np.asarray(map_ @ values))
 
 
 def errors(seen: Sequence[Observation], cycles: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:

@@ -41,7 +41,7 @@ from kilotune.evaluators.cost_model import CostTable
 from kilotune.evaluators.devices import shipped_cost_table, shipped_cost_tables
 from kilotune.evaluators.simulated import DeviceError, of_emitted, quantised
 from kilotune.experiments.artefacts.whole_file import replace
-from kilotune.experiments.benchmarks.cost_fit import COMPACT, Fit, Observation, errors, fit
+from kilotune.experiments.benchmarks.cost_fit import COMPACT, FittedCycles, Observation, errors, fit
 from kilotune.experiments.benchmarks.probe_programs import ProbeProgram, convolutions, probe, single_operations
 from kilotune.experiments.problems.fixed_point.problem import build_problem, resolve_input
 from kilotune.experiments.requests.request import TuneRequest
@@ -270,9 +270,9 @@ def _by_code(seen: Sequence[Observation]) -> list[tuple[str, list[Observation], 
 
 def _fitted(
     target: str, seen: Sequence[Observation], test: Sequence[Observation]
-) -> tuple[dict[str, Fit], dict[str, Any]]:
+) -> tuple[dict[str, FittedCycles], dict[str, Any]]:
     """Fits by shape, plain or compact, and their errors on other candidates; both are printed."""
-    avr, found, summaries = target == "avr", dict[str, Fit](), dict[str, Any]()
+    avr, found, summaries = target == "avr", dict[str, FittedCycles](), dict[str, Any]()
     others = {shape: some for _, some, shape in _by_code(test)}
     for title, some, shape in _by_code(seen):
         found[shape] = fit(some, avr, found.get(PLAIN))

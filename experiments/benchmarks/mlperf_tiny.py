@@ -100,32 +100,26 @@ def _grid(parameters: Mapping[str, Any]) -> QuantisationGrid:
     return QuantisationGrid(float(scales[0]), int(zeros[0]))
 
 
+def _write_samples(reference: ReferenceModel, path: Path) -> None:
+    """Inputs to tune and to test on, unless the file is there."""
+    if path.exists():
+        return
+    random = np.random.default_rng(SEED)
+    train, test = (reference.inputs(count, random).astype(np.float32) for count in (TRAINING, TEST))
+    np.savez(path, X=train, Xt=test)
+
+
 def measure(name: str, models: Path, folder: Path, budget: str, options: str, *, kept: bool) -> None:
     """Search, run and print the rows of one model."""
     reference, samples = REFERENCES[name], folder / f"{name}.npz"
-    if not samples.exists():
-        random = np.random.default_rng(SEED)
-        np.savez(
-            samples,
-            X=reference.inputs(TRAINING, random).astype(np.float32),
-            Xt=reference.inputs(TEST, random).astype(np.float32),
-        )
     storage = f"sqlite:///{(folder / 'studies.db').resolve()}"
+    file, study = (reference.int8_file, f"{name}-kept") if kept else (reference.float_file, name)
+    _write_samples(reference, samples)
     command = [sys.executable, "-m", "kilotune.experiments", "--space", "shiftry", "--data", str(samples)]
-    given, study = (reference.int8_file, f"{name}-kept") if kept else (reference.float_file, name)
-    command += ["--input", str(models / f"{given}.tflite"), "--label", "none", "--device", "nano33"]
+    command += ["--input", str(models / f"{file}.tflite"), "--label", "none", "--device", "nano33"]
     command += ["--keep-quantisation"] if kept else []
-    command += [
-        "--study",
-        study,
-        "--storage",
-        storage,
-        "--budget",
-        budget or reference.budget,
-        "--no-output",
-        "--quiet",
-    ]
-    command += shlex.split(options or (KEPT_OPTIONS if kept else reference.options))
+    command += ["--study", study, "--storage", storage, "--budget", budget or reference.budget]
+    command += ["--no-output", "--quiet", *shlex.split(options or (KEPT_OPTIONS if kept else reference.options))]
     if subprocess.run(command, check=False).returncode:
         sys.exit(f"{study}: `tune` has found no candidate within the limits (--budget gives it more time).")
     problem, batch = best_program(study, storage)

@@ -36,7 +36,7 @@ LEAST_DISTANCE = 2
 @dataclass(frozen=True)
 class MeasuredFinalists:
     """The result, whose best is the finalist that the device has chosen; `said`: a sentence about it, where that is not the best by
-    prediction; `kept`: whether a limit that only the device can tell of is kept, where there is one; `check`: its run there, if it was run."""
+    prediction; `kept`: whether a limit that only the device can tell of is kept, where there is one; `check`: its run, where it was run."""
 
     result: Result
     said: str | None = None
