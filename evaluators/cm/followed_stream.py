@@ -19,8 +19,8 @@ AHEAD = 4
 
 
 class FollowedStream:
-    """Of `images` images, no further than to where `wanted` are through or the state comes back, as `timing.simulate` with `settle`. To be
-    asked for its first images, if at all, before it is asked for all; for nothing any more after an exception."""
+    """A stream of `images` images, no further than to where `wanted` are through or the state comes back, as `timing.simulate` with
+    `settle`. To be asked for its first images, if at all, before it is asked for all; for nothing any more after an exception."""
 
     def __init__(self, kernel: ctypes.CDLL, setting: Setting, images: int, wanted: int) -> None:
         self._kernel, self._setting, self._images, self._flag = kernel, setting, images, StopFlag()

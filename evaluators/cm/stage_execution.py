@@ -111,7 +111,8 @@ class StageExecutor:
                 tensors[o] if isinstance(o, str) else self._gather(o, image, iteration, row, column) for o in operands
             ]
             tensors[node.output] = pointwise(node, values, channels)
-        return np.concatenate([tensors[name] for name in program.exports])
+        # a layer that nothing reads, behind a Split say, sends empty packets
+        return np.concatenate([result[:0], *(tensors[name] for name in program.exports)])
 
     def _head_result(self, image: int, iteration: int, row: int, column: int) -> IntVector:
         head, program = self._head, self._program

@@ -132,8 +132,8 @@ class MappedStreams:
         return stream if stream.is_that_of(capacities) else None
 
     def _images(self, lowered: LoweredPipeline, mapping: CoreMapping, first: StreamTiming) -> tuple[int, int, int]:
-        """Of a stream whose ticks are to be known: images that meet links emptier than those behind them, those that must be through, and
-        all. first: of a single one."""
+        """How many images a stream needs whose ticks are to be known: those that meet links emptier than the ones behind them, those that
+        must be through, and all. first: the timing of a single one."""
         under_way = math.ceil(int(first.finish_ticks[0]) / self.promised_ticks(lowered, mapping))
         warm = min(3 * under_way + 2, MOST_WARM_IMAGES)
         wanted = warm + SETTLED_IMAGES + 1

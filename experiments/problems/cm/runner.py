@@ -99,7 +99,8 @@ class StageCore:
         for step in self.stage["steps"]:
             operands = [registers[o] if isinstance(o, int) else self.window(o, image, pixel) for o in step["operands"]]
             registers.append(computed(step, operands, self.machine.arrays, pixel))
-        return np.concatenate([registers[k] for k in self.stage["exports"]])
+        exported = [registers[k] for k in self.stage["exports"]]
+        return np.concatenate(exported) if exported else np.zeros(0, dtype=np.int64)  # what nothing reads sends nothing
 
     def window(self, operand: Any, image: int, pixel: Any) -> Any:
         """Channels [channels, rows, columns] of the kernel from the buffers; `fill` where nobody writes."""

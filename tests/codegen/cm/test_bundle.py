@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings, strategies
+from hypothesis import example, given, settings, strategies
 from onnx import helper
 
 from kilotune.codegen.cm.blocks import Crossbar
@@ -84,6 +84,7 @@ def runs_as_expected(lowered: LoweredNetwork, images: list[np.ndarray], expected
 
 
 @given(seed=strategies.integers(0, 2**32 - 1))
+@example(seed=770052)  # of a Split one part is not read, nor is the convolution behind it: stages that send nothing
 @settings(max_examples=12)
 def test_the_runner_computes_what_onnxruntime_computes(seed: int) -> None:
     lowered, images, expected, free = lowered_at_random(seed)
