@@ -256,9 +256,11 @@ static int descend(Search *s, int level, int32_t from)
         shape_of(s, c, &shape);
         Shape largest = s->value[s->count - 1].largest;
         enlarge(&largest, &shape);
-        if (bound(s, &largest, s->waiting + 1 - fewer) > s->left - 1 || !may_lead(s, &shape, &largest, s->left - 1)) continue;
+        int32_t moves = moves_left(s, &largest), pending = s->pending_count;
+        if (bound(s, &largest, moves, s->waiting + 1 - fewer) > s->left - 1 || !may_lead(s, &shape, s->left - 1 - moves)) continue;
         push_value(s, i, &shape);
-        if (bound(s, &largest, s->waiting) > s->left) {
+        if (s->pending_count < pending) moves = moves_left(s, &largest);
+        if (bound(s, &largest, moves, s->waiting) > s->left) {
             undo(s, m);
             continue;
         }
@@ -320,7 +322,8 @@ int kilotune_signless(const SignlessProblem *p, int32_t *path, int32_t *path_len
     s->path = path;
     s->resume = *path_length;
     start(s);
-    int result = bound(s, &s->value[s->count - 1].largest, s->waiting) > s->left ? EXHAUSTED : go_on(s, -1, -1, 0, 0);
+    const Shape *largest = &s->value[s->count - 1].largest;
+    int result = bound(s, largest, moves_left(s, largest), s->waiting) > s->left ? EXHAUSTED : go_on(s, -1, -1, 0, 0);
     if (result == FOUND) {
         *count = s->count - 1;
         for (int v = 1; v < s->count; v++) {

@@ -11,7 +11,7 @@
 
 #include "signless_state.h"
 
-enum { LOOKED_AHEAD = 2, MOST_LOOKED_AT = 4 }; /* instructions; pending targets */
+enum { LOOKED_AHEAD = 2 }; /* instructions */
 
 static const uint64_t MIXED[POINTS] = {0x9e3779b97f4a7c15u, 0xc2b2ae3d27d4eb4fu, 0x165667b19e3779f9u, 0xd6e8feb86659fd93u};
 static const uint8_t FLIPPED[TWISTS][POINTS] = {{0, 0, 0, 0}, {0, 1, 0, 1}, {0, 0, 1, 1}, {0, 1, 1, 0},
@@ -22,7 +22,7 @@ static inline uint64_t mixed(int point, double number)
     uint64_t bits;
     number = number < 0 ? -number : number + 0.0; /* no negative zero */
     memcpy(&bits, &number, sizeof bits);
-    bits *= MIXED[point];
+    bits = (bits ^ bits >> 32) * MIXED[point]; /* small numbers have few digits, all of them high ones */
     return bits ^ bits >> 32;
 }
 
@@ -34,11 +34,6 @@ static inline uint64_t class_of(const double at[POINTS])
     uint64_t sum = 0;
     for (int i = 0; i < POINTS; i++) sum += mixed(i, at[i]);
     return signed_class(sum, at[0] * at[1] * at[2] * at[3]);
-}
-
-static inline void twisted(const double at[POINTS], int twist, double out[POINTS])
-{
-    for (int i = 0; i < POINTS; i++) out[i] = FLIPPED[twist][i] ? -at[i] : at[i];
 }
 
 /* The classes of `whole`, twisted in every way, less `part`. */
@@ -78,6 +73,13 @@ static inline void take_classes(ClassSet *set, int32_t count)
     while (set->count > count) set->slot[set->put[--set->count]] = 0;
 }
 
+static void put_differences(ClassSet *set, const double whole[POINTS], const double part[POINTS])
+{
+    uint64_t key[TWISTS];
+    differences(whole, part, key);
+    for (int k = 0; k < TWISTS; k++) put_class(set, key[k]);
+}
+
 static inline void scaled(const double at[POINTS], double factor, double out[POINTS])
 {
     for (int i = 0; i < POINTS; i++) out[i] = factor * at[i];
@@ -85,8 +87,8 @@ static inline void scaled(const double at[POINTS], double factor, double out[POI
 
 static int made_with(const Search *s, int t, const double *value, uint64_t own_class, int instructions);
 
-/* Values before `end` are put into the tables: their own classes, and those that one instruction makes of them. Which targets one instruction and
- * two make of those values and the other targets is kept besides. */
+/* Values before `end` are put into the tables: their own classes, those that one instruction makes of them, and those of targets less a
+ * value. Which targets one instruction and two make of those values and the other targets is kept besides. */
 static void tabulate(Search *s, int end)
 {
     for (; s->tabulated < end; s->tabulated++) {
@@ -99,10 +101,12 @@ static void tabulate(Search *s, int end)
         for (int t = 0; s->p->targets > 1 && t < s->p->targets; t++)
             for (int n = 1; n <= LOOKED_AHEAD; n++) s->made[v] |= made_with(s, t, own, own_class, n) << (2 * t + n - 1);
         put_class(&s->values, own_class);
+        for (int t = 0; t < s->looked_at; t++) {
+            s->rests_before[t][v] = s->rests[t].count;
+            put_differences(&s->rests[t], s->target_at[t], own);
+        }
         for (int u = 0; u <= v; u++) {
-            uint64_t key[TWISTS];
-            differences(s->value[u].shape.at, own, key);
-            for (int k = 0; k < TWISTS; k++) put_class(&s->sums, key[k]);
+            put_differences(&s->sums, s->value[u].shape.at, own);
         }
         scaled(own, 0.5, other);
         put_class(&s->sums, class_of(other));
@@ -113,6 +117,7 @@ static void forget_tabulated(Search *s, int end)
 {
     while (s->tabulated > end) {
         s->tabulated--;
+        for (int t = 0; t < s->looked_at; t++) take_classes(&s->rests[t], s->rests_before[t][s->tabulated]);
         take_classes(&s->values, s->values_before[s->tabulated]);
         take_classes(&s->sums, s->sums_before[s->tabulated]);
     }
@@ -121,6 +126,7 @@ static void forget_tabulated(Search *s, int end)
 /* What an expression for a target may take: the tabulated values, a new value, and targets that are made otherwise. */
 typedef struct {
     const Search *s;
+    int target;
     const double *newest;
     uint64_t newest_class, other[MOST_TARGETS];
     const double *other_at[MOST_TARGETS];
@@ -144,14 +150,15 @@ static int is_sum_with(const Sources *from, const double whole[POINTS], const do
     return 0;
 }
 
-/* Is `whole` the sum of `part`, `again` and a source? */
-static int is_sum_with_both(const Sources *from, const double whole[POINTS], const double part[POINTS], const double again[POINTS])
+/* Is target t the sum of `part`, `again` and a source? `less` are the classes of the target less the new value. */
+static int is_sum_with_both(const Sources *from, const uint64_t less[TWISTS], const double part[POINTS], const double again[POINTS])
 {
+    uint64_t key[TWISTS];
+    differences(part, again, key);
     for (int k = 0; k < TWISTS; k++) {
-        double rest[POINTS];
-        twisted(whole, k, rest);
-        for (int i = 0; i < POINTS; i++) rest[i] -= part[i];
-        if (is_sum_with(from, rest, again)) return 1;
+        if (holds(&from->s->rests[from->target], key[k])) return 1;
+        for (int n = 0; n < TWISTS; n++)
+            if (key[k] == less[n]) return 1;
     }
     return 0;
 }
@@ -182,7 +189,10 @@ static int in_two(const Sources *from, const double whole[POINTS])
     differences(whole, own, key);
     for (int k = 0; k < TWISTS; k++)
         if (holds(&from->s->sums, key[k])) return 1;
-    if (in_one(from, whole) || may_be_folded(whole)) return 1;
+    scaled(own, 0.5, one);
+    if (class_of(one) == target || may_be_folded(whole)) return 1;
+    for (int k = 0; k < TWISTS; k++)
+        if (is_source(from, key[k])) return 1;
     for (int up = 0; up < 2; up++) { /* one of the two is a doubling or a halving: the last, or the first */
         scaled(whole, up ? 2 : 0.5, one);
         if (is_sum_with(from, one, own)) return 1;
@@ -197,25 +207,28 @@ static int in_two(const Sources *from, const double whole[POINTS])
                 if (key[k] == same) return 1;
         }
     }
-    if (is_sum_with_both(from, whole, own, own)) return 1;
+    if (is_sum_with_both(from, key, own, own)) return 1;
     for (int o = 0; o < from->others; o++)
-        if (is_sum_with_both(from, whole, own, from->other_at[o])) return 1;
+        if (is_sum_with_both(from, key, own, from->other_at[o])) return 1;
     return 0;
 }
 
 /* Do so many instructions make a target, of which one takes that value? The other targets may be there. */
 static int made_with(const Search *s, int t, const double *value, uint64_t own_class, int instructions)
 {
-    Sources from = {s, value, own_class, {0}, {0}, 0};
+    Sources from = {s, t, value, own_class, {0}, {0}, 0};
     for (int o = 0; o < s->p->targets; o++)
         if (o != t) from.other[from.others] = s->target_class[o], from.other_at[from.others++] = s->target_at[o];
     return instructions == 1 ? in_one(&from, s->target_at[t]) : in_two(&from, s->target_at[t]);
 }
 
-/* Which targets one instruction (bit 2 t) and two (bit 2 t + 1) make of the other ones. */
-static int32_t made_of_targets(const Search *s)
+/* Targets less one another are tabulated. Which targets one instruction (bit 2 t) and two (bit 2 t + 1) make of the other ones. */
+static int32_t made_of_targets(Search *s)
 {
     int32_t made = 0;
+    for (int t = 0; t < s->looked_at; t++)
+        for (int o = 0; o < s->p->targets; o++)
+            if (o != t) put_differences(&s->rests[t], s->target_at[t], s->target_at[o]);
     for (int t = 0; t < s->p->targets && s->p->targets <= MOST_LOOKED_AT; t++)
         for (int o = 0; o < s->p->targets; o++) {
             if (o == t) continue;
@@ -243,9 +256,8 @@ static int missing_classes(const Search *s, uint64_t own_class)
 /* May a candidate of this shape be taken, so many instructions be left then, and lead to all pending targets, with the candidate used? No for
  * certain, or yes. Each class that is missing takes an instruction that is no move, so that a target, of those and the other targets, is made by
  * what is left of these; and one of the targets takes the candidate. */
-static int may_lead(Search *s, const Shape *shape, const Shape *largest, int left)
+static int may_lead(Search *s, const Shape *shape, int spare)
 {
-    const int spare = left - moves_left(s, largest);
     if (s->p->targets > MOST_LOOKED_AT || spare > LOOKED_AHEAD + s->pending_count - 1) return 1;
     const uint64_t own_class = class_of(shape->at);
     tabulate(s, s->count);

@@ -12,7 +12,7 @@
 enum { FOUND = 0, EXHAUSTED = 1, STOPPED = 2, NO_MEMORY = 3 };
 enum { NORTH = 0, EAST = 1, SOUTH = 2, WEST = 3, DOUBLE = 4, HALVE = 5, UNARY = 6, SUM = 6, DIFFERENCE = 7 };
 enum { MOVES = 4, POINTS = 4, MOST_VALUES = 40, MOST_TARGETS = 8, MOST_BACKS = 16384 };
-enum { TWISTS = 8, MOST_CLASSES = 128, FEW_SUMS = 4096, MOST_SUMS = 16384 };
+enum { TWISTS = 8, MOST_CLASSES = 128, MOST_RESTS = 1024, MOST_LOOKED_AT = 4, FEW_SUMS = 4096, MOST_SUMS = 16384 };
 static const int INVERSE_OF[UNARY] = {SOUTH, WEST, NORTH, EAST, HALVE, DOUBLE};
 
 typedef struct {
@@ -66,8 +66,10 @@ typedef struct {
     Value value[MOST_VALUES];
     double target_at[MOST_TARGETS][POINTS];
     uint64_t target_class[MOST_TARGETS];
-    ClassSet values, sums;
-    int32_t tabulated, values_before[MOST_VALUES], sums_before[MOST_VALUES], made[MOST_VALUES], made_of_targets;
+    ClassSet values, sums, rests[MOST_LOOKED_AT]; /* rests: of a target less a value, or less another target */
+    int32_t looked_at; /* targets, or 0 where they are too many */
+    int32_t tabulated, values_before[MOST_VALUES], sums_before[MOST_VALUES], rests_before[MOST_LOOKED_AT][MOST_VALUES];
+    int32_t made[MOST_VALUES], made_of_targets;
     Candidate *candidate;
     int32_t candidates, room;
     Table table;
@@ -213,10 +215,11 @@ static int32_t moves_left(const Search *s, const Shape *largest)
     return fewest_moves(lack);
 }
 
-/* A number of instructions that no way from values this large, so many of which wait for a use, to all pending targets undercuts. Moves,
+/* A number of instructions that no way from values this large, so many of which wait for a use, to all pending targets undercuts, where it
+ * takes so many moves. Moves,
  * halvings and additions are different ones: only a halving divides further; an addition or a doubling at most doubles the largest support,
  * weight and value at a point; and only additions of two make one value of two that wait for a use. */
-static int32_t bound(const Search *s, const Shape *largest, int32_t waiting)
+static int32_t bound(const Search *s, const Shape *largest, int32_t moves, int32_t waiting)
 {
     int32_t halvings = 0, additions = waiting - s->pending_count, doublings = 0;
     double growth = 1;
@@ -230,7 +233,7 @@ static int32_t bound(const Search *s, const Shape *largest, int32_t waiting)
             if (target->at[i] > growth * largest->at[i]) growth = target->at[i] / largest->at[i];
     }
     for (; growth > 1 + 1e-9; growth /= 2) doublings++;
-    return moves_left(s, largest) + halvings + (doublings > additions ? doublings : additions);
+    return moves + halvings + (doublings > additions ? doublings : additions);
 }
 
 static int open_classes(ClassSet *set, uint32_t room)
@@ -252,6 +255,9 @@ static int prepare(Search *s, const SignlessProblem *p)
     s->back_target = -1;
     if (!s->candidate || !s->table.slot || !s->back) return 0;
     if (!open_classes(&s->values, MOST_CLASSES) || !open_classes(&s->sums, p->budget < 16 ? FEW_SUMS : MOST_SUMS)) return 0;
+    s->looked_at = p->targets <= MOST_LOOKED_AT ? p->targets : 0;
+    for (int t = 0; t < s->looked_at; t++)
+        if (!open_classes(&s->rests[t], MOST_RESTS)) return 0;
     memset(s->table.slot, 0xff, sizeof *s->table.slot * ((size_t)s->table.mask + 1));
     return 1;
 }
@@ -262,6 +268,7 @@ static void release(Search *s)
     free(s->table.slot);
     free(s->back);
     free(s->values.slot), free(s->values.put), free(s->sums.slot), free(s->sums.put);
+    for (int t = 0; t < MOST_LOOKED_AT; t++) free(s->rests[t].slot), free(s->rests[t].put);
     free(s);
 }
 
