@@ -6,6 +6,7 @@ gigabytes, and a header of a hundred bytes can promise 10^14 elements.
 
 from __future__ import annotations
 
+import csv
 import itertools
 import math
 import zipfile
@@ -81,11 +82,17 @@ def read_table(path: Path) -> tuple[tuple[str, ...], RealArray]:
         found = f"0 to {len(fields) - 1}, as pandas names the columns of an array (to_csv(.., header=False) does not)"
         raise InputError(str(path), place="line 1", expected="names of columns, or numbers of a sample", found=found)
     expected = "numbers (of a class that has a text as its name, its place among the classes, counted from 0)"
-    return tuple(fields) if named else (), _read_text(path, int(named), expected)
+    table = _read_text(path, int(named), expected)
+    if named and table.size and table.shape[1] != len(fields):
+        expected = f"{table.shape[1]} names, as there are columns"
+        raise InputError(str(path), place="line 1", expected=expected, found=str(len(fields)))
+    return tuple(fields) if named else (), table
 
 
 def _fields(line: str) -> list[str]:
     """What stands between commas, or else blanks, without quotation marks around it."""
+    if line.count('"') > 1 and "," in line:  # commas within them are part of a name
+        return [field.strip() for field in next(csv.reader([line], skipinitialspace=True), [])]
     fields = [field.strip() for field in (line.split(",") if "," in line else line.split())]
     return [field[1:-1] if len(field) > 1 and field[0] == field[-1] == '"' else field for field in fields]
 

@@ -152,7 +152,7 @@ def convert(imported: Imported, call: OnnxNode, domain: str = "") -> None:
     unwritten = [n for n in call.inputs if n and not any(n in names for names in there)]
     if unwritten:
         raise ValueError(
-            f"expected inputs that were written before, found {unwritten[0]!r} (nodes stand in the order in which they run)"
+            f"expected inputs that were written before, found {unwritten[0]!r} (no node writes it, or only one that waits)"
         )
     after = [o for name in call.inputs if name in imported.values for o in imported.values[name].host]
     if after and call.operator not in AFTER_HOST:

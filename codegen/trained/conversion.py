@@ -155,7 +155,7 @@ def _convert(builder: Builder, node: TrainedNode) -> None:
     unwritten = [name for name in names if not any(name in values for values in there)]
     if unwritten:
         raise ValueError(
-            f"expected inputs that were written before, found {unwritten[0]!r} (nodes stand in the order in which they run)"
+            f"expected inputs that were written before, found {unwritten[0]!r} (no node writes it, or only one that waits)"
         )
     try:
         CONVERTERS[node.kind](builder, node)

@@ -31,7 +31,7 @@ def test_names_of_arrays_say_what_is_training_and_what_test_data(tmp_path: Path)
 
 
 def test_quotation_marks_around_numbers_do_not_count(tmp_path: Path) -> None:
-    lines = ['"y","a","b"', '"1","2.5","-3"', '0, "4" ,5']
+    lines = ['"y, or label", "a",b', '"1","2.5","-3"', '0, "4" ,5']
     (tmp_path / "d.csv").write_text("\n".join(lines))
     found = read_samples(tmp_path / "d.csv", (1, 2)).train
     assert found.features.tolist() == [[2.5, -3.0], [4.0, 5.0]]
@@ -58,6 +58,8 @@ def test_what_is_no_number_is_shown(text: str, found: str, tmp_path: Path) -> No
         ),
         ("y,a,b,c\n1,2,,4\n", None, r"line 2: expected a number in every column \(of all samples\), found ''"),
         ("y,a,b,c\n1,2,NA,4\n", None, r"line 2: expected a number in every column \(of all samples\), found 'NA'"),
+        ("y,a,b\n1,2,3,4\n", None, "line 1: expected 4 names, as there are columns, found 3"),
+        ('"y, z",a,b,c,d\n1,2,3,4\n', "a", "line 1: expected 4 names, as there are columns, found 5"),
         ("y,a,a,c\n1,2,3,4\n", "a", "--label: expected the name of one column, or its number, found a, as 2 columns"),
     ],
 )
