@@ -27,8 +27,8 @@ from kilotune.spaces.reverse_split.programs import (
 )
 
 CHAIN_WORK = 3_000
-"""How much work one question for a chain may take. A hundred times as much gave no set of benchmarks.kernel_table another bound, and took
-most of the time of a search for 5 seconds."""
+"""How much work one question for a chain may take. A hundred times as much gave none of 16 sets of benchmarks.kernel_table another bound,
+and took most of the time of a search for 5 seconds."""
 
 LONGEST_CHAIN = 12
 
