@@ -15,9 +15,6 @@ from kilotune.codegen.fixed.arithmetic import Rounding
 from kilotune.evaluators.cost_features import BLOCK_SIZES, FEATURES
 
 PRIOR_WEIGHT = 1e-4
-COMPACT = "compact"
-"""The shape whose cycles are fitted apart."""
-
 PLAIN_WEIGHT = 3e-3
 """How strongly the cycles of compact code are held to those of other code."""
 
@@ -28,7 +25,7 @@ USUAL_ERROR = 0.03
 
 @dataclass(frozen=True)
 class Observation:
-    """A candidate that was run: counts of its features, and measured cycles."""
+    """A candidate that was run: counts of its features, measured cycles, and whether as compact code, which has cycles of its own."""
 
     model: str
     counts: npt.NDArray[np.float64]

@@ -41,7 +41,7 @@ from kilotune.evaluators.cost_model import CostTable
 from kilotune.evaluators.devices import shipped_cost_table, shipped_cost_tables
 from kilotune.evaluators.simulated import DeviceError, of_emitted, quantised
 from kilotune.experiments.artefacts.whole_file import replace
-from kilotune.experiments.benchmarks.cost_fit import COMPACT, FittedCycles, Observation, errors, fit
+from kilotune.experiments.benchmarks.cost_fit import FittedCycles, Observation, errors, fit
 from kilotune.experiments.benchmarks.probe_programs import ProbeProgram, convolutions, probe, single_operations
 from kilotune.experiments.problems.fixed_point.problem import build_problem, resolve_input
 from kilotune.experiments.requests.request import TuneRequest
@@ -62,6 +62,9 @@ MODELS = (
     "cnn-exercises",
     "gru16-digits",
 )
+COMPACT = "compact"
+"""The shape whose cycles are fitted apart."""
+
 PROBE = "random programs"
 CONVOLUTIONS = "random convolutions"
 SAMPLES = 6
