@@ -34,7 +34,10 @@ MOST_TEXT_BYTES = 1 << 30
 """The largest text file of numbers: `MOST_ELEMENTS` of them, 16 bytes each."""
 
 COUNTED = 4
-"""How many fields a first line that counts from 0 has at least to be taken for names and not for a sample."""
+"""How many fields a first line that counts from 0 or 1 has at least to be taken for names and not for a sample."""
+
+COMMENT = "#"
+"""What a first line begins with that has names, as `numpy.savetxt` writes them, or says something that is neither names nor numbers."""
 
 MISSING = ("", "NA", "N/A", "null", "None")
 """What tables have where a value is missing, besides NaN."""
@@ -75,26 +78,59 @@ def read_table(path: Path) -> tuple[tuple[str, ...], RealArray]:
     """The names of the columns in the first line of a text file, none where that has numbers, and the array, as `read_array`."""
     if path.suffix not in (".csv", ".txt"):
         return (), read_array(path)
-    first = next(iter(read_text_lines(path, "a text file of numbers", MOST_TEXT_BYTES)), "")
-    fields = _fields(first)
-    named = bool(fields) and not any(_is_number(field) for field in fields)
-    if len(fields) >= COUNTED and fields == [str(number) for number in range(len(fields))]:
-        found = f"0 to {len(fields) - 1}, as pandas names the columns of an array (to_csv(.., header=False) does not)"
+    lines = iter(read_text_lines(path, "a text file of numbers", MOST_TEXT_BYTES))
+    first = next(lines, "")
+    with _broken_quotes(path, 1):
+        names = _names(first, next(filter(str.strip, lines), first))
+    named = bool(names) and not any(_is_number(name) for name in names)
+    if not named and _counts("," in first, names):
+        found = f"{names[0]} to {names[-1]}, as pandas names the columns of an array; if it is a sample, a line of names belongs above it"
         raise InputError(str(path), place="line 1", expected="names of columns, or numbers of a sample", found=found)
     expected = "numbers (of a class that has a text as its name, its place among the classes, counted from 0)"
     table = _read_text(path, int(named), expected)
-    if named and table.size and table.shape[1] != len(fields):
+    if not named:
+        return (), table
+    if table.size and table.shape[1] != len(names):
+        if first.startswith(COMMENT):
+            return (), table
         expected = f"{table.shape[1]} names, as there are columns"
-        raise InputError(str(path), place="line 1", expected=expected, found=str(len(fields)))
-    return tuple(fields) if named else (), table
+        raise InputError(str(path), place="line 1", expected=expected, found=str(len(names)))
+    return tuple(names), table
+
+
+def _names(line: str, below: str) -> list[str]:
+    """The fields of a first line, above one of numbers: where those stand between blanks, names may be between tabs, with blanks and commas
+    in them. Without the sign that `numpy.savetxt` writes before names."""
+    text = line.removeprefix(COMMENT).lstrip() if line.startswith(COMMENT) else line
+    if "\t" in text and "," not in below:
+        return [field.strip() for field in next(csv.reader([text], delimiter="\t"), [])]
+    return _fields(text)
+
+
+def _counts(commas: bool, fields: list[str]) -> bool:
+    """Whether a first line counts from 0 or 1, as names that pandas makes of numbers of columns do, between commas."""
+    if not commas or len(fields) < COUNTED or not all(_is_number(field) for field in fields):
+        return False
+    return any([float(field) for field in fields] == list(range(start, start + len(fields))) for start in (0, 1))
 
 
 def _fields(line: str) -> list[str]:
-    """What stands between commas, or else blanks, without quotation marks around it."""
+    """What stands between commas, or else blanks, without quotation marks around it. csv.Error for more than it takes between those."""
     if line.count('"') > 1 and "," in line:  # commas within them are part of a name
         return [field.strip() for field in next(csv.reader([line], skipinitialspace=True), [])]
     fields = [field.strip() for field in (line.split(",") if "," in line else line.split())]
     return [field[1:-1] if len(field) > 1 and field[0] == field[-1] == '"' else field for field in fields]
+
+
+@contextmanager
+def _broken_quotes(path: Path, number: int) -> Iterator[None]:
+    """InputError for what `csv` does not take as fields."""
+    try:
+        yield
+    except csv.Error as error:
+        raise InputError(
+            str(path), place=f"line {number}", expected="fields between commas", found=str(error)
+        ) from None
 
 
 def _number(text: str) -> float:
@@ -206,7 +242,8 @@ def _read_text(path: Path, skipped: int = 0, expected: str = "numbers") -> RealA
     numbers, rows, width = packed("d"), 0, 0
     lines = itertools.islice(read_text_lines(path, "a text file of numbers", MOST_TEXT_BYTES), skipped, None)
     for number, line in enumerate(lines, start=1 + skipped):
-        fields = _fields(line)
+        with _broken_quotes(path, number):
+            fields = _fields(line)
         if not fields:
             continue
         if rows and len(fields) != width:

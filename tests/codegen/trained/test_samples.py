@@ -56,6 +56,13 @@ def test_what_is_no_number_is_shown(text: str, found: str, tmp_path: Path) -> No
             None,
             "line 1: expected names of columns, or numbers of a sample, found 0 to 3, as pandas",
         ),
+        ("1.0,2.0,3.0,4.0\n1,2,3,4\n", None, r"line 1: expected names .* found 1.0 to 4.0, .* a line of names belongs"),
+        (
+            "y,a,b,c\n1,2," + '"' + "4" * 140_000 + '"\n',
+            None,
+            "line 2: expected fields between commas, found field larger",
+        ),
+        ('"y,' + "a" * 140_000 + '",b\n1,2\n', None, "line 1: expected fields between commas, found field larger"),
         ("y,a,b,c\n1,2,,4\n", None, r"line 2: expected a number in every column \(of all samples\), found ''"),
         ("y,a,b,c\n1,2,NA,4\n", None, r"line 2: expected a number in every column \(of all samples\), found 'NA'"),
         ("y,a,b\n1,2,3,4\n", None, "line 1: expected 4 names, as there are columns, found 3"),
@@ -67,6 +74,26 @@ def test_tables_that_say_something_else_than_is_meant(text: str, label: str | No
     (tmp_path / "d.csv").write_text(text)
     with pytest.raises(InputError, match=said):
         read_samples(tmp_path / "d.csv", (1, 3), label)
+
+
+@pytest.mark.parametrize(
+    ("text", "label"),
+    [
+        ("# y a b c\n1 2 3 4\n", "y"),
+        ("# y,a,b,c\n1,2,3,4\n", "y"),
+        ("# of the year 2020, for a test\n1,2,3,4\n", "0"),
+        ("the y\ta, b\tb\tc\n1\t2\t3\t4\n", "the y"),
+        ('"the y"\t"a"\tb\tc\n1\t2\t3\t4\n', "the y"),
+        ("y,a,b,c\n\n1,\t2,\t3,\t4\n", "y"),
+        ("1 2 3 4\n1 2 3 4\n", "0"),
+        ("0,1,2,4\n1,2,3,4\n", "0"),
+    ],
+)
+def test_tables_as_other_programs_write_them(text: str, label: str, tmp_path: Path) -> None:
+    (tmp_path / "d.csv").write_text(text)
+    found = read_samples(tmp_path / "d.csv", (1, 3), label).train
+    assert found.targets is not None
+    assert (found.features[-1].tolist(), found.targets[-1]) == ([2.0, 3.0, 4.0], 1.0)
 
 
 def test_a_mask_says_what_is_test_data(tmp_path: Path) -> None:
