@@ -13,7 +13,7 @@ from kilotune.codegen.emit.copied_windows import WindowPart, copy_windows
 from kilotune.codegen.emit.operators import CExpression
 from kilotune.codegen.emit.row_factors import FinishedSum
 from kilotune.codegen.emit.runs import pointed
-from kilotune.codegen.emit.schedule import Convolution
+from kilotune.codegen.emit.schedule import Convolution, window_axes
 from kilotune.codegen.emit.storage import VariableStorage
 from kilotune.codegen.emit.windows import image_place, output_moves, part_inside
 
@@ -28,7 +28,8 @@ def channels_lie_beside(storage: VariableStorage, operation: ir.Conv2D) -> bool:
     alone = groups > 1 and inputs == outputs == 1 and height * width <= MOST_TAPS and operation.dilation == (1, 1)
     pixels = a.strides[2] == groups and a.strides[3] == 1 and a.strides[1] > 0
     weights = [(height, steps[1], width), (width, steps[2], 1)]
-    return alone and pixels and all(extent == 1 or step == wanted for extent, step, wanted in weights)
+    overlap = all(axis.overlaps for axis in window_axes(operation))
+    return alone and pixels and overlap and all(extent == 1 or step == wanted for extent, step, wanted in weights)
 
 
 def takes_channels(context: Context, operation: ir.Conv2D, total: FinishedSum) -> bool:

@@ -136,6 +136,12 @@ class WindowAxis:
         return (self.least < 0) + (self.greatest >= self.extent)
 
     @property
+    def overlaps(self) -> bool:
+        """Whether every window without gaps has a place in the image: padding may be wider than the kernel."""
+        last = (self.positions - 1) * self.stride - self.before
+        return self.before < self.kernel and last < self.extent
+
+    @property
     def share_inside(self) -> float:
         """The share of places under all windows that lie in the image."""
         starts = np.arange(self.positions)[:, None] * self.stride - self.before
@@ -168,7 +174,7 @@ def window_axes(operation: ir.Windowed) -> tuple[WindowAxis, WindowAxis]:
 @dataclass(frozen=True)
 class Convolution:
     """`axes` of the window. `beside`: pixels under a row of the kernel lie beside each other, channel by channel, and so do its
-    weights, so that a sum in order is a run for each row inside the image."""
+    weights, so that a sum in order is a run for each row inside the image, of which every window has one."""
 
     axes: tuple[WindowAxis, WindowAxis]
     beside: bool
@@ -196,7 +202,8 @@ def _pixels_lie_beside(operation: ir.Conv2D, weights: tuple[int, ...]) -> bool:
     if weights[2] != channels or (channels != 1 and weights[3] != 1) or min(a.strides[1], weights[1]) < 1:
         return False
     beside = a.strides[2] == channels and (channels == 1 or a.strides[3] == 1)
-    return operation.groups == 1 and operation.dilation == (1, 1) and beside
+    overlap = all(axis.overlaps for axis in window_axes(operation))
+    return operation.groups == 1 and operation.dilation == (1, 1) and beside and overlap
 
 
 def in_order(halvings: npt.ArrayLike) -> npt.NDArray[np.bool_]:

@@ -184,7 +184,7 @@ def image_place(position: str, offset: str, axis: WindowAxis) -> str:
 
 
 def part_inside(context: Context, axis: WindowAxis, position: str, name: str) -> tuple[str, str]:
-    """The first row (column) of the kernel inside the image, and how many of them are; kernels overlap the image."""
+    """The first row (column) of the kernel inside the image, and how many are: at least one, as windows overlap the image."""
     stride, before, extent, kernel = axis.stride, axis.before, axis.extent, axis.kernel
     moved = position if stride == 1 else f"{position} * {stride}"
     if not axis.checks:

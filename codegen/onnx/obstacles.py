@@ -11,6 +11,9 @@ from kilotune.codegen.onnx.operators import CONVERTERS, SUPPORTED
 
 MAIN_DOMAINS = ("", "ai.onnx")
 
+CLASSICAL_DOMAIN = "ai.onnx.ml"
+"""Operators of scalers, linear models, support vectors and trees."""
+
 
 @dataclass
 class Obstacles:

@@ -11,6 +11,7 @@ import numpy as np
 
 from kilotune.codegen.arrays import Array
 from kilotune.codegen.class_names import ClassName
+from kilotune.codegen.onnx.obstacles import CLASSICAL_DOMAIN
 from kilotune.codegen.trained.model import TrainedGraph, TrainedNode
 from kilotune.codegen.trained.support_vectors import (
     support_vector_classifier,
@@ -18,7 +19,7 @@ from kilotune.codegen.trained.support_vectors import (
     with_outlier_labels,
 )
 
-DOMAIN = "ai.onnx.ml."
+DOMAIN = f"{CLASSICAL_DOMAIN}."
 """Before the names of their operators."""
 
 TREES = (f"{DOMAIN}TreeEnsembleClassifier", f"{DOMAIN}TreeEnsembleRegressor")

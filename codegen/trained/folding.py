@@ -156,7 +156,9 @@ def product_of(node: TrainedNode, constants: Mapping[str, Array]) -> Product | N
     if weights is None or (named and bias is None):
         return None
     if node.kind == "Conv":
-        return Product(node.inputs[0], weights, bias, node.integer("group", 1)) if weights.ndim > 2 else None
+        groups = node.integer("group", 1)
+        fit = weights.ndim > 2 and 1 <= groups <= len(weights) and len(weights) % groups == 0
+        return Product(node.inputs[0], weights, bias, groups) if fit else None
     if weights.ndim != 2 or node.integer("transA", 0):
         return None
     matrix = weights.T if node.integer("transB", 0) else weights

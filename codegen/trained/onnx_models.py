@@ -12,11 +12,14 @@ from kilotune.codegen.arrays import Array
 from kilotune.codegen.diagnostics import InputError
 from kilotune.codegen.onnx.constants import decode
 from kilotune.codegen.onnx.importing import load_model
-from kilotune.codegen.onnx.obstacles import MAIN_DOMAINS, error_at, node_place, operator_name
+from kilotune.codegen.onnx.obstacles import CLASSICAL_DOMAIN, MAIN_DOMAINS, error_at, node_place, operator_name
 from kilotune.codegen.trained.model import TrainedGraph, TrainedNode, check_features
 
 OLDEST_OPSET = 9
 """Older files differ in what their operators mean. Exporters of classical models state the oldest one that they need."""
+
+LARGEST_VERSION = 2**31 - 1
+"""The newest version of operators that somebody else defines: more bits than these the onnx package does not take."""
 
 AGELESS = frozenset(("Cast", "Identity"))
 """Operators that mean what they always did: files of classical models may have them beside their own, whatever opset they state."""
@@ -70,12 +73,16 @@ def _check_type(value: Any, nodes: tuple[TrainedNode, ...], path: str) -> None:
 
 
 def _check_opset(proto: Any, path: str) -> None:
-    from onnx.defs import onnx_opset_version
+    from onnx.defs import onnx_ml_opset_version, onnx_opset_version
 
+    newest = {**dict.fromkeys(MAIN_DOMAINS, onnx_opset_version()), CLASSICAL_DOMAIN: onnx_ml_opset_version()}
+    for asked in proto.opset_import:
+        known = newest.get(asked.domain, LARGEST_VERSION)
+        if asked.version > known:
+            of_domain = "" if asked.domain in MAIN_DOMAINS else f" of {asked.domain}"
+            expected = f"opset {known}{of_domain}, the newest that the installed onnx package knows, or older"
+            raise InputError(path, subject="opset", expected=expected, found=str(asked.version))
     versions = [o.version for o in proto.opset_import if o.domain in MAIN_DOMAINS]
-    if versions and versions[0] > onnx_opset_version():
-        expected = f"opset {onnx_opset_version()}, the newest that the installed onnx package knows, or older"
-        raise InputError(path, subject="opset", expected=expected, found=str(versions[0]))
     named = {node.op_type for node in proto.graph.node if node.domain in MAIN_DOMAINS}
     if versions and versions[0] < OLDEST_OPSET and named - AGELESS:
         expected = f"opset {OLDEST_OPSET} or newer (onnx.version_converter brings older files up to date)"

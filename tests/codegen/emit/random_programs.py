@@ -153,7 +153,7 @@ def _matmul(b: _Builder) -> list[ir.Statement]:
 
 def _conv2d(b: _Builder) -> list[ir.Statement]:
     n, h, w, groups, cin, cout = (b.pick(1, 2), b.pick(2, 5), b.pick(2, 5), b.pick(1, 2), b.pick(1, 2), b.pick(1, 2))
-    kernel, dilation, stride, padding = _window(b, h, w)
+    kernel, dilation, stride, padding = _window(b, h, w, wider=1)
     heights = [
         (extent + sum(pads) - (k - 1) * d - 1) // s + 1
         for extent, pads, k, d, s in zip((h, w), (padding[:2], padding[2:]), kernel, dilation, stride, strict=True)
@@ -165,12 +165,12 @@ def _conv2d(b: _Builder) -> list[ir.Statement]:
 
 
 def _window(
-    b: _Builder, height: int, width: int
+    b: _Builder, height: int, width: int, wider: int = 0
 ) -> tuple[tuple[int, int], tuple[int, int], tuple[int, int], tuple[int, int, int, int]]:
-    """Kernel, dilation, stride and padding that fit an image; padding is smaller than the kernel."""
+    """Kernel, dilation, stride and padding that fit an image; padding is smaller than the kernel, and so much `wider`."""
     kernel = (b.pick(1, min(3, height)), b.pick(1, min(3, width)))
     dilation = tuple(b.pick(1, 2) if (k - 1) * 2 + 1 <= e else 1 for k, e in zip(kernel, (height, width), strict=True))
-    padding = tuple(b.pick(0, k - 1) for k in (kernel[0], kernel[0], kernel[1], kernel[1]))
+    padding = tuple(b.pick(0, k - 1 + wider) for k in (kernel[0], kernel[0], kernel[1], kernel[1]))
     return (
         kernel,
         (dilation[0], dilation[1]),

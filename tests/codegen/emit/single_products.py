@@ -87,7 +87,7 @@ def _convolved(draw: st.DrawFn, groups: int, channels: int, filters: int):  # ty
     stride = draw(st.integers(1, 2))
     kernel = draw(st.integers(1, 3)), draw(st.integers(1, 3))
     image = draw(st.integers(3, 6)), draw(st.integers(3, 6))
-    before, after = (draw(st.integers(0, min(kernel) - 1)) for _ in range(2))
+    before, after = (draw(st.integers(0, min(kernel) + draw(st.sampled_from([-1, 1])))) for _ in range(2))
     out = tuple((extent + before + after - size) // stride + 1 for extent, size in zip(image, kernel, strict=True))
     return (
         (groups, *kernel, channels, filters),

@@ -179,6 +179,32 @@ def test_an_opset_that_nobody_knows_is_refused(tmp_path: Path) -> None:
         imported(Case("net", (1, 6), [("Relu", ["x"], ["y"], {})], opset=99), tmp_path)
 
 
+@pytest.mark.parametrize("domain", ["ai.onnx.ml", "some.body"])
+def test_an_opset_beyond_all_numbers_is_refused_in_every_domain(domain: str, tmp_path: Path) -> None:
+    path = case().write(tmp_path)
+    model = onnx.load(path)
+    model.opset_import.append(onnx.helper.make_opsetid(domain, 2**63 - 1))
+    onnx.save(model, path)
+    np.savez(tmp_path / "d.npz", X=FEATURES)
+    with pytest.raises(
+        InputError, match=rf"opset: expected opset \d+ of {domain}, the newest .*, found 9223372036854775807"
+    ):
+        import_bundle(path, tmp_path / "d.npz")
+
+
+@pytest.mark.parametrize("outputs", [0, 4])
+def test_groups_of_a_convolution_that_is_folded_are_looked_at_before_memory_is_asked_for(
+    outputs: int, tmp_path: Path
+) -> None:
+    nodes = [("Add", ["x", "one"], ["v"], {}), ("Conv", ["v", "w"], ["y"], {"group": 2**31 - 1})]
+    constants = {"one": np.ones((), np.float32), "w": draw(outputs, 3, 3, 3)}
+    with pytest.raises(
+        InputError,
+        match=r"node 1 \(Conv .*: expected (weights for 3 channels in 2147483647 groups|an image .* alike), found",
+    ):
+        imported(Case("groups", (1, 3, 1, 2), nodes, constants), tmp_path)
+
+
 def test_an_old_opset_is_refused_with_what_to_do(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"opset: expected opset 9 or newer \(onnx.version_converter .*\), found 8"):
         imported(Case("net", (1, 6), [("Relu", ["x"], ["y"], {})], opset=8), tmp_path)
