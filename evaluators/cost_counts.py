@@ -21,6 +21,7 @@ from kilotune.evaluators.cost_features import Terms, kind_position, loop_kind, n
 from kilotune.evaluators.cost_narrow import NarrowSums
 from kilotune.evaluators.cost_products import ProductCosts
 from kilotune.evaluators.cost_requantising import count_rescaled, products_of
+from kilotune.evaluators.cost_sharing import SharedDivisions
 from kilotune.evaluators.cost_variables import CountedVariables, access_of, written
 from kilotune.evaluators.pointwise_costs import CountedNumbers
 
@@ -40,6 +41,7 @@ class CostFeatures:
         chains = find_chains(program, storage, shape).values()
         self._chains = {row: chain for chain in chains for row in chain.rows}
         self._narrow = NarrowSums(program, parameters)
+        self._shared = SharedDivisions() if shape.shared else None
         self._executed = tuple(ir.executions(program.body))
         self._rounds = float(sum(ir.rounds(program.body)))
 
@@ -57,7 +59,8 @@ class CostFeatures:
                 self._operation(collector, row, operation, float(times))
         if self._program.result_kind is ir.ResultKind.REAL:
             self._copy_result(collector)
-        return collector.collected()
+        terms = collector.collected()
+        return terms if self._shared is None else self._shared.applied(terms, batch.rounding)
 
     def scratch_bytes(self, batch: FixedBatch) -> IntArray:
         """RAM that operations need besides [candidates], at most, where code is written for speed; only one of them runs at a time."""

@@ -97,6 +97,7 @@ AXES: Mapping[str, tuple[tuple[str, ...], ...]] = MappingProxyType(
         "window": (),  # what lies under a window is copied
         "line": (),  # one row of it
         "copied": (_BITS, _COPIES),  # one element of it, by elements or words, or by many words at a time
+        "called": (ROUNDINGS, _BITS[1:], _SHIFTS),  # a division by 2**n that is a call of a function for all of them
     }
 )
 

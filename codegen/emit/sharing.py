@@ -17,6 +17,9 @@ from kilotune.codegen.fixed.arithmetic import Rounding
 FEWEST_DIVISIONS = 3
 """As many divisions of 32 bits, or more, are shorter with a function for them all."""
 
+SHARED_BITS = (16, 32)
+"""Widths of divisions that may be calls."""
+
 CALL_BYTES = 10
 """What calling a function for divisions of 16 bits takes on an AVR: the shift, the call, and values that calls must not spoil."""
 
@@ -70,17 +73,21 @@ def _worth_sharing(names: Sequence[str], text: str, bits: int, rounding: Roundin
     found = [name for name in names if (match := _DIVISION.fullmatch(name)) and int(match[1]) == bits]
     if bits > 16:
         return found if sum(_calls(name, text) for name in found) >= FEWEST_DIVISIONS else []
-    saved = {name: _written_out_bytes(name, rounding) - CALL_BYTES for name in found}
+    saved = {name: _bytes_of(name, rounding) - CALL_BYTES for name in found}
     longer = [name for name in found if saved[name] > 0]
     worth = sum(saved[name] * _calls(name, text) for name in longer) > FUNCTION_BYTES[rounding]
     return longer if worth else []
 
 
-def _written_out_bytes(name: str, rounding: Rounding) -> int:
-    """About what a division of 16 bits takes on an AVR where it is written out."""
+def _bytes_of(name: str, rounding: Rounding) -> int:
     match = _DIVISION.fullmatch(name)
     assert match is not None
-    instructions = device_instructions(16, int(match[2]), int(match[3] or 16), rounding)
+    return written_out_bytes(int(match[2]), int(match[3] or 16), rounding)
+
+
+def written_out_bytes(shift: int, result_bits: int, rounding: Rounding) -> int:
+    """About what a division of 16 bits by 2**shift takes on an AVR where it is written out."""
+    instructions = device_instructions(16, shift, result_bits, rounding)
     return 2 * (2 if instructions is None else instructions) + (0 if rounding is Rounding.FLOOR else ROUNDING_BYTES)
 
 

@@ -15,7 +15,7 @@ from kilotune.codegen.fixed.arithmetic import Rounding
 from kilotune.evaluators.cost_features import BLOCK_SIZES, FEATURES
 
 PRIOR_WEIGHT = 1e-4
-PLAIN_WEIGHT = 3e-3
+PLAIN_WEIGHT = 3e-2
 """How strongly the cycles of compact code are held to those of other code."""
 
 ROUNDS = 6
@@ -40,6 +40,10 @@ def parameters_of(feature: str, avr: bool) -> dict[str, float]:
         return {feature: 1.0} if not avr else {f"fraction.{labels[0]}": 1.0, f"quotient.{labels[0]}": float(labels[1])}
     if family == "up" and labels[1] == "0":
         return {}
+    if family == "called":
+        kind, shift = ".".join(labels[:2]), int(labels[2])
+        whole, single = divmod(shift, 8) if labels[1] == "32" else (0, shift)
+        return {f"called.start.{kind}": 1.0, f"called.place.{kind}": float(single), f"called.byte.{kind}": float(whole)}
     if family != "down":
         return {feature: 1.0}
     rounding, bits, shift, result = Rounding(labels[0]), int(labels[1]), int(labels[2]), int(labels[3])
@@ -79,8 +83,9 @@ def prior(parameter: str) -> float:
     match parts[0]:
         case "instruction" | "step":
             return 1.0
-        case "norm":
-            return {"root": 1000.0, "square": 60.0, "quotient": 600.0}[parts[1]]
+        case "norm" | "called":
+            norm = {"root": 1000.0, "square": 60.0, "quotient": 600.0}
+            return (norm | {"start": 20.0, "place": 3.0 + octets, "byte": 10.0})[parts[1]]
         case "quotient":
             return 9.0 * octets
         case "up":

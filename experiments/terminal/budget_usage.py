@@ -87,5 +87,7 @@ def _change(before: Trial, after: Trial, objectives: Sequence[Objective]) -> str
     for objective in objectives:
         old, new = before.metrics.get(objective.metric), after.metrics.get(objective.metric)
         if old != new and old is not None and new is not None:
-            return f"{metric_label(objective.metric)} {old:.6g} -> {new:.6g}"
+            if (new < old) == (objective.direction is Direction.MINIMIZE):
+                return f"{metric_label(objective.metric)} {old:.6g} -> {new:.6g}"
+            break  # what came before was better, and broke a limit
     return "a candidate that keeps more of the limits"

@@ -131,9 +131,7 @@ def train_on_vowels() -> TrainedModel:
 
 def train_on_spoken_digits() -> TrainedModel:
     """The GRU on spoken digits."""
-    about = (
-        f"GRU: {HIDDEN} hidden units, 32 frames of 16 bands, 10 classes (a frame at a time on an Uno: docs/results-streaming.md)"
-    )
+    about = f"GRU: {HIDDEN} hidden units, 32 frames of 16 bands, 10 classes (a frame at a time on an Uno: docs/results-streaming.md)"
     named = ("gru16-spoken", about, spoken_digits.ATTRIBUTION)
     initial, of_spoken = start(SPOKEN, SPOKEN_RECIPE.seed, OPEN_GATE), functools.partial(scores, SPOKEN)
     return trained_classifier(named, SPOKEN.program, initial, of_spoken, spoken_digits.load_split(), SPOKEN_RECIPE)

@@ -24,9 +24,10 @@ def said(
     asked: Budget,
     proved_s: float | None = None,
     replay_s: float = 0.0,
+    gained: float = 1.0,
 ) -> str:
-    """Of a search that took so long and found something better at those of its seconds."""
-    improvements = tuple((at_s, trial(number, 100.0 - number)) for number, at_s in enumerate(found_s))
+    """Of a search that took so long and found something better at those of its seconds, by so many bytes each time."""
+    improvements = tuple((at_s, trial(number, 100.0 - gained * number)) for number, at_s in enumerate(found_s))
     count = len(found_s)
     course = Course(asked, search_s, count, proved_s, improvements, replay_s)
     best = improvements[-1][1]
@@ -84,3 +85,10 @@ def test_a_replay_is_no_part_of_what_was_used() -> None:
         "the last tenth of the time brought nothing."
     )
     assert "going through" not in said((0.5,), 2.0, 5.0, Budget(seconds=5.0), replay_s=0.4)
+
+
+@pytest.mark.parametrize(
+    ("gained", "brought"), [(1.0, "peak bytes 100 -> 99"), (-1.0, "a candidate that keeps more of the limits")]
+)
+def test_a_best_that_takes_more_than_one_beyond_the_limits_brought_these(gained: float, brought: str) -> None:
+    assert said((0.5, 1.99), 2.0, 2.0, Budget(seconds=2), gained=gained).endswith(f"which brought {brought}.")
