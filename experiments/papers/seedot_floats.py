@@ -36,7 +36,7 @@ from kilotune.experiments.papers.seedot_tables import brute_force
 from kilotune.experiments.problems.fixed_point.device_runs import measure_float
 from kilotune.experiments.problems.fixed_point.model import TunedModel
 
-UNO_SAMPLES, WIDE_SAMPLES, LENET_SAMPLES = 600, 60, (200, 30)
+UNO_SAMPLES, WIDE_SAMPLES, LENET_SAMPLES = 600, 60, (200, 200)
 """Training samples of the brute force: 16 bits on the Uno, 32 on the MKR1000, 16 and 32 of LeNets."""
 
 EXPONENTIAL_SAMPLES = 20
