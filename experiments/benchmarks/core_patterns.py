@@ -58,7 +58,7 @@ class CoreRoom:
         return products + self.a_step * steps <= self.most and rows <= self.rows
 
     def cost(self, pattern: Pattern) -> float:
-        """Of a core: 1, or more where one stage alone is too much."""
+        """What a core with it counts: 1, or more where one stage alone is too much."""
         if self.holds(pattern):
             return 1.0
         ((kind, _),) = pattern
