@@ -114,6 +114,30 @@ def pixels_read(reading: AccessPattern) -> int:
     return rows * columns
 
 
+def is_read(reading: AccessPattern) -> bool:
+    """Whether the reader reads any of the writer's pixels, by an access of one window: whether `sent` of `counts` has any. Most pairs of
+    replicas are out of one another's reach, which takes no arrays to see."""
+    (window,) = reading.windows
+    return all(_reaches(window, axis, reading) for axis in (0, 1))
+
+
+def _reaches(window: Window, axis: int, reading: AccessPattern) -> bool:
+    """Whether some position of an axis is inside the writer's rectangle."""
+    reader, writer = reading.reader, reading.writer
+    outputs, pixels = (
+        ((reader.top, reader.bottom), (writer.top, writer.bottom))
+        if axis == 0
+        else ((reader.left, reader.right), (writer.left, writer.right))
+    )
+    first = outputs[0] * window.stride[axis] - window.pads[axis]
+    last = (
+        (outputs[1] - 1) * window.stride[axis] - window.pads[axis] + (window.kernel[axis] - 1) * window.dilation[axis]
+    )
+    if last < pixels[0] * window.spread[axis] or first >= pixels[1] * window.spread[axis]:
+        return False
+    return bool(_taps(window, axis, reading)[1].any())
+
+
 class RememberedCounts:
     """`counts` for whoever lowers one network again and again, with most edges as they were. A copy for another process
     begins with nothing."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from kilotune.codegen.cm.access import AccessPattern, EdgeCounts, Rectangle, RememberedCounts
+from kilotune.codegen.cm.access import AccessPattern, EdgeCounts, Rectangle, RememberedCounts, is_read
 from kilotune.codegen.cm.blocks import Crossbar, column_blocks, input_channels, spans
 from kilotune.codegen.cm.element_bits import ElementBits
 from kilotune.codegen.cm.partition import INPUT, Partition, PartitionGraph
@@ -273,7 +273,7 @@ class _NetworkAssembly:
             for part in self._parts[owner]:
                 mine = (channels >= part.first) & (channels < part.last)
                 reading = AccessPattern((seen,), rectangle, part.rectangle)
-                if not mine.any() or not self._counts_of(reading)[2].any():
+                if not mine.any() or not is_read(reading):
                     continue
                 wire = self._wire(part.stage, reader, (rectangle, part.rectangle))
                 elements = channels[mine] - part.first + export * (part.last - part.first)

@@ -31,7 +31,8 @@ from kilotune.codegen.onnx.importing import import_model
 from kilotune.codegen.onnx.quantise import integer_shape
 from kilotune.codegen.onnx.topology import IMAGE, Topology
 from kilotune.experiments.problems.cm.networks import LAYERS, weightless
-from kilotune.search.space import Measurement
+from kilotune.search.abandoning import abandonable
+from kilotune.search.space import Assignment, Measurement
 from kilotune.spaces.cm.annealing import Annealer
 from kilotune.spaces.cm.joint import joint_annealing
 from kilotune.spaces.cm.procedure import snake_candidate
@@ -183,24 +184,33 @@ def ticks_of(measurement: Measurement) -> float:
 
 
 def searched(graph: Graph, accelerator: Hardware, seconds: float, seed: int) -> SearchedNetwork:
-    """What `--strategy anneal` does, with a clock at its parts. Mappings whose buffers exceed a core are not counted as found."""
+    """What `--strategy anneal` does, with a clock at its parts; what it is at when its time is over is abandoned. Mappings whose buffers
+    exceed a core are not counted as found."""
     begun = time.process_time()
     space = CmSpace.of(graph, accelerator)
     stages = len(space.lowered({}).pipeline.stages)
     snake = ticks_of(space.measure(snake_candidate(space, balanced=False)))
     row = SearchedNetwork(graph.name, accelerator.name, stages, snake, space.least_ticks)
     with SearchClock() as clock:
-        for candidate in joint_annealing(space, seed):
-            if candidate is not None:
-                since = time.process_time()
-                measurement = space.measure(candidate)
-                if any(constraint.violation(measurement.metrics) for constraint in space.constraints):
-                    measurement = Measurement(failure="The buffers exceed a core.")
-                row.note(measurement, begun, since)
-            if time.process_time() - begun > seconds or row.best <= row.bound:
-                break
+        with abandonable(
+            lambda: time.process_time() - begun >= seconds
+        ):  # a step of a large network takes many seconds
+            for candidate in joint_annealing(space, seed):
+                if candidate is not None:
+                    since = time.process_time()
+                    row.note(_measured(space, candidate), begun, since)
+                if row.best <= row.bound:
+                    break
         row.placements, row.annealing_s, row.simulated = clock.moves, clock.seconds, clock.simulated
     return row
+
+
+def _measured(space: CmSpace, candidate: Assignment) -> Measurement:
+    """A failure where the buffers exceed a core."""
+    measurement = space.measure(candidate)
+    if any(constraint.violation(measurement.metrics) for constraint in space.constraints):
+        return Measurement(failure="The buffers exceed a core.")
+    return measurement
 
 
 class SearchClock:

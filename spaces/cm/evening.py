@@ -46,7 +46,7 @@ def evened(
     best = _unevenness(by_layer, cores)
     for _ in range(TRIED):
         cost = costs[int(rng.integers(len(costs)))]
-        name, options = cost.shape.name, _alike(cost, found[cost.shape.name])
+        name, options = cost.shape.name, alike(cost, found[cost.shape.name])
         near = next(number for number, one in enumerate(options) if one == found[name])
         other = options[int(np.clip(near + rng.integers(-NEAR, NEAR + 1), 0, len(options) - 1))]
         if other == found[name] or cores_needed(costs, {**found, name: other}, cores) > cores.count:
@@ -58,7 +58,7 @@ def evened(
     return found
 
 
-def _alike(cost: LayerCost, one: Replication) -> list[Replication]:
+def alike(cost: LayerCost, one: Replication) -> list[Replication]:
     """Cut along the same axis, for layers that are cut across each other send every part to every part; chained or not as it is."""
     options = [r for r in cost.shape.replications() if r.chained == one.chained]
     return [r for r in options if one.count == 1 or r.count == 1 or r.axis == one.axis]

@@ -36,7 +36,7 @@ from kilotune.spaces.cm.worked_out import WorkedOut
 FIRST_MOVES, LONG_MOVES = 150_000, 1_000_000
 HOTTEST_LINKS = 4
 LEVELS = 12
-EARLY_LEVELS, LONG_LEVELS = 5, 3
+FIRST_LEVELS, EARLY_LEVELS, LONG_LEVELS = 2, 5, 3
 FEW = 10
 STEP = 0.03
 THICKNESSES = (0.5, 0.75)
@@ -108,7 +108,7 @@ def _by_measurement(search: _Joint) -> Iterator[Assignment | None]:
 def _by_levels(search: _Joint) -> Generator[Assignment | None, None, Design | None]:
     """The best design of all speeds that the cores can be brought to: a short annealing of each, then a long one of the most promising,
     of the first few by themselves so that something good is known early. All is done for a design at once until something fits, where it
-    promises the bound, and where that takes no longer than a few annealings."""
+    promises the bound, and where that takes no longer than a few annealings; where it takes longer, for the better of the first two."""
     best: Design | None = None
     annealed: list[Design] = []
     for number, replicas in enumerate(search.levels()):
@@ -123,6 +123,10 @@ def _by_levels(search: _Joint) -> Generator[Assignment | None, None, Design | No
             yield None
         else:
             best = yield from _finished(search, design, best)
+        if number == FIRST_LEVELS and annealed and not search.is_quickly_measured(design):
+            # A long annealing and the room that it asks for once more would take a large network all of a minute.
+            first = min(annealed, key=lambda one: one.ticks)
+            best = yield from _finished(search, first, best)
         if number == EARLY_LEVELS:
             best = yield from _long_annealed(search, annealed, 1, best)
     return (yield from _long_annealed(search, annealed, LONG_LEVELS, best))

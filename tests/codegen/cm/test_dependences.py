@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 
 import islpy as isl
 import numpy as np
 import pytest
 
-from kilotune.codegen.cm.access import AccessPattern, Rectangle, allowed, counts
+from kilotune.codegen.cm.access import AccessPattern, Rectangle, allowed, counts, is_read
 from kilotune.codegen.cm.lcu import loop_nest, state_machine
 from kilotune.codegen.cm.polyhedral import Dependences, dependences
 from kilotune.codegen.onnx.graph import Window
@@ -57,6 +58,21 @@ def test_isl_numpy_and_the_definition_agree_on_random_pairs() -> None:
         by_columns += reading.writer.by_columns
         replicas += reading.writer.top > 0 or reading.reader.top > 0
     assert min(padding_only, united, replicas, by_columns) > 40, "the pairs must contain the hard cases"
+
+
+def test_what_is_out_of_reach_is_seen_without_counting() -> None:
+    """Of one window, on blocks of the reader and the writer anywhere, also of images that are spread apart."""
+    rng = random.Random(9)
+    found = [0, 0]
+    for _ in range(20 * PAIRS):
+        drawn = random_reading(rng)
+        window = replace(drawn.windows[0], spread=(rng.randint(1, 3), rng.randint(1, 3)))
+        (top, bottom), (left, right) = (sorted(rng.sample(range(12), 2)) for _ in range(2))
+        reading = AccessPattern((window,), drawn.reader, Rectangle(top, bottom, left, right))
+        read = bool(counts(reading)[2].any())
+        assert is_read(reading) == read
+        found[read] += 1
+    assert min(found) > PAIRS
 
 
 def test_generated_state_machines_agree_with_the_definition() -> None:
