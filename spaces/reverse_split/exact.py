@@ -47,8 +47,8 @@ from kilotune.spaces.reverse_split.slices import WorkSlices
 
 PROOF_WORK_OF_A_STEP = 250_000
 SHORT: Mapping[str, int] = MappingProxyType({"auke": 10, "scamp5": 6})
-"""Instructions: up to so many, proof and improvement take turns; the proof of longer ones has every eighth turn, and
-every second one where the improvement has not got on for `PATIENCE` steps."""
+"""Instructions: up to so many, proof and improvement take turns; the proof of longer ones has every eighth turn, and every second one
+after `PATIENCE` idle steps. Where one fewer is all that is open of two more at most: seven of eight, after a third of that."""
 
 LONG: Mapping[str, int] = MappingProxyType({"auke": 20, "scamp5": 14})
 """Instructions: while the best known program is longer, no proof is in reach, and none is tried before the improvement has come to rest."""
@@ -268,8 +268,9 @@ class _ProgramSearch:
         if not turn or not proof.open or proof.bound >= self.best_cost:
             return False
         long = self.best_cost > LONG[self.target] * self.costs.plain
-        if idle > PATIENCE:
-            return turn % (8 if long else 2) == 1
+        last = self.best_cost <= min(proof.bound + self.costs.plain, (SHORT[self.target] + 2) * self.costs.plain)
+        if idle > (PATIENCE // 3 if last else PATIENCE):
+            return turn % 8 != 0 if last else turn % (8 if long else 2) == 1
         if long:
             return False
         short = proof.bound <= SHORT[self.target] * self.costs.plain

@@ -32,6 +32,9 @@ CANDIDATES_WITHOUT_WALKS = 8
 SHARE_OF_SPLITS = 0.2
 """How much of the time they take: relaxing a plan of many instructions takes half a second."""
 
+MOST_DIFFERENT = 0.5
+"""Different weights a cell. Of single 8-bit 3x3 kernels one round and the plan that it ends with took 4 of 5 seconds."""
+
 MOST_STARTS = 4
 SPLIT_EVERY: Mapping[str, int] = MappingProxyType({"auke": 4, "scamp5": 40})
 MOST_BARREN = 2
@@ -96,7 +99,7 @@ def _cheapest(
         threads=threads,
     )
     plan: Plan | None = None
-    splits_every = SPLIT_EVERY["scamp5" if problem.has_many_digits else problem.target]
+    splits_every = SPLIT_EVERY["scamp5" if _splits_are_slow(problem) else problem.target]
     for number, standing in enumerate(found):
         bound = max(bound, float(standing.bound))
         candidate = None
@@ -113,9 +116,15 @@ def _cheapest(
 
 
 def _candidates_first(problem: SplitProblem) -> int:
-    """Plans of splits before anything else; none for long kernels, whose rounds take seconds and end longer than what is
-    constructed."""
-    return 0 if problem.has_many_digits else CANDIDATES_FIRST[problem.target]
+    """Plans of splits before anything else; none for kernels whose rounds take seconds and end longer than what is constructed."""
+    return 0 if _splits_are_slow(problem) else CANDIDATES_FIRST[problem.target]
+
+
+def _splits_are_slow(problem: SplitProblem) -> bool:
+    """Long kernels, and those whose weights hardly repeat: a split saves where two parts are alike."""
+    weights = [abs(weight) for total in problem.wanted for _, weight in total]
+    different = {weight // (weight & -weight) for weight in weights}  # but for doublings
+    return problem.has_many_digits or len(different) > MOST_DIFFERENT * len(weights)
 
 
 def _with_front(

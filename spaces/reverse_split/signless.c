@@ -237,6 +237,7 @@ static int descend(Search *s, int level, int32_t from)
     const SignlessProblem *p = s->p;
     int32_t end = s->candidates;
     int resumed = s->resume > level, prepared = s->pending_count == 1 && s->left == 4;
+    const int32_t far = moves_left(s, &s->value[s->count - 1].largest); /* only moves change it, each by one at most */
     if (resumed) from = s->path[level];
     if (prepared) remember_all(s);
     for (int32_t i = from; i < end; i++) {
@@ -248,15 +249,16 @@ static int descend(Search *s, int level, int32_t from)
             s->path_length = 0;
             return stop_at(s, level, i, STOPPED);
         }
-        int fewer = waits(&s->value[c->a]) + (c->op >= UNARY && waits(&s->value[c->b]));
-        if (s->waiting + 1 - fewer - s->pending_count > s->left - 1) continue;
+        int fewer = waits(&s->value[c->a]) + (c->op >= UNARY && waits(&s->value[c->b])), moves = c->op < MOVES;
+        if (s->waiting + 1 - fewer - s->pending_count + (far > moves ? far - moves : 0) > s->left - 1) continue;
         Mark m = mark(s);
         Shape shape;
         if (level < SHARED_LEVEL) s->taken[level] = i;
         shape_of(s, c, &shape);
         Shape largest = s->value[s->count - 1].largest;
         enlarge(&largest, &shape);
-        int32_t moves = moves_left(s, &largest), pending = s->pending_count;
+        const int32_t pending = s->pending_count;
+        moves = moves ? moves_left(s, &largest) : far;
         if (bound(s, &largest, moves, s->waiting + 1 - fewer) > s->left - 1 || !may_lead(s, &shape, s->left - 1 - moves)) continue;
         push_value(s, i, &shape);
         if (s->pending_count < pending) moves = moves_left(s, &largest);

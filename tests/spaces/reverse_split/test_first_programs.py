@@ -15,7 +15,7 @@ from kilotune.codegen.scamp.sums import Sum
 from kilotune.codegen.scamp.text import format_program
 from kilotune.evaluators.scamp5.symbolic import prove
 from kilotune.spaces.reverse_split import deepening, depth_first, front, programs, search
-from kilotune.spaces.reverse_split.candidates import METHOD, PROGRAM
+from kilotune.spaces.reverse_split.candidates import METHOD, PROGRAM, SPLITS
 from kilotune.spaces.reverse_split.exact import first_plans
 from kilotune.spaces.reverse_split.measuring import KernelGoal, SplitProblem
 from kilotune.spaces.reverse_split.native import load_kernel
@@ -66,6 +66,16 @@ def test_a_kernel_that_needs_more_registers_says_how_many_would_do() -> None:
     assert first.candidate is not None
     failure = one.evaluate([first.candidate])[0].failure
     assert failure == "The program needs more than the 2 registers given; 3 would do."
+
+
+@compiled
+@pytest.mark.parametrize(("rows", "waits"), [(((37, -91, 113), (5, 67, -29), (-53, 11, 83)), True), (GAUSS3, False)])
+def test_kernels_whose_weights_hardly_repeat_are_walked_from_before_they_are_split(rows: Rows, waits: bool) -> None:
+    one = ReverseSplitSpace(SplitProblem(kernels(rows), "auke"))
+    found = [step.candidate for step in islice(one.exact_search(0, lambda: 60.0), 3)]
+    methods = [candidate[METHOD] for candidate in found if candidate is not None]
+    assert methods[0] == PROGRAM
+    assert (SPLITS in methods) is not waits
 
 
 @pytest.mark.slow
