@@ -17,7 +17,7 @@ from kilotune.codegen.emit.shape import CodeShape
 from kilotune.codegen.fixed.table import FixedBatch
 from kilotune.evaluators.code_size import CodeSize
 from kilotune.evaluators.cost_counts import CostFeatures
-from kilotune.evaluators.cost_features import FEATURES, NUMBERS
+from kilotune.evaluators.cost_features import FEATURES, NUMBERS, Terms
 from kilotune.search.fingerprint import NOT_CONTENT, absent_as
 
 SCHEMA = 1
@@ -101,9 +101,17 @@ class CostModel:
         self._features = CostFeatures(program, parameters, shape)
         self._cycles = table.vector(shape)
 
+    def terms(self, batch: FixedBatch) -> Terms:
+        """What candidates execute."""
+        return self._features.terms(batch)
+
     def cycles(self, batch: FixedBatch) -> npt.NDArray[np.float64]:
         """Predicted cycles of one inference [candidates]."""
-        return self._features.terms(batch).times(self._cycles)
+        return self.cycles_of(self.terms(batch))
+
+    def cycles_of(self, terms: Terms) -> npt.NDArray[np.float64]:
+        """Predicted cycles of one inference [candidates] of candidates that execute `terms`."""
+        return terms.times(self._cycles)
 
     def scratch_bytes(self, batch: FixedBatch) -> IntArray:
         """RAM that fast inner loops take besides variables [candidates], at most."""

@@ -19,6 +19,7 @@ from kilotune.codegen.fixed.footprint import Footprint, Refine
 from kilotune.codegen.fixed.table import FixedBatch
 from kilotune.codegen.looped_steps import LoopedSteps
 from kilotune.codegen.profile import Profiler
+from kilotune.evaluators.code_size import kinds_of
 from kilotune.evaluators.cost_model import CostModel, Timing
 from kilotune.evaluators.fixed_point.class_scores import ClassScore
 from kilotune.evaluators.fixed_point.fidelity import (
@@ -225,6 +226,12 @@ class FixedPointEvaluator:
         """What is known of every candidate before it meets a sample, derived metrics included."""
         return _by_candidate(self._with_derived(self._costs_of(batch)))
 
+    def code_kinds(self, batch: FixedBatch) -> IntArray:
+        """How much code of each of `code_size.KINDS` candidates have [candidates, kinds]. ValueError without `timing`."""
+        if self._costs is None:
+            raise ValueError("Without a device's cost table it is not known what code does.")
+        return kinds_of(self._costs.terms(batch))
+
     def _parts(self, batch: FixedBatch) -> list[FixedBatch]:
         """The batch in parts that memory has room for."""
         together = max(1, MOST_MEASURED_BYTES // self._candidate_bytes)
@@ -248,10 +255,11 @@ class FixedPointEvaluator:
             **self.footprint.operation_counts(batch),
         }
         if self.timing is not None and self._costs is not None:
-            cycles = np.rint(self._costs.cycles(batch))
+            terms = self._costs.terms(batch)
+            cycles = np.rint(self._costs.cycles_of(terms))
             columns |= {"cycles": cycles, "latency_ms": 1000.0 * cycles / self.timing.clock_hz}
             if self.timing.code is not None:
-                columns["linked_bytes"] = flash + self.timing.code.code_bytes(self.task.program, bits)
+                columns["linked_bytes"] = flash + self.timing.code.code_bytes(self.task.program, bits, kinds_of(terms))
         return columns
 
     def _with_derived(self, columns: dict[str, np.ndarray]) -> dict[str, np.ndarray]:

@@ -1,25 +1,68 @@
-"""Whole programs of a search as the device's compiler links them: what their code takes is learnt from some, and said of any."""
+"""Whole programs of a search as the device's compiler links them: what their code takes is learnt from some, and said of any.
+
+Some are drawn, and some found near the limit by short searches before the search, since an estimate is right where it was learnt."""
 
 from __future__ import annotations
+
+import contextlib
+import dataclasses
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
 from kilotune.codegen import ir
-from kilotune.evaluators.code_size import CodeSize, fitted_code_size
+from kilotune.codegen.arrays import IntArray
+from kilotune.codegen.bundle import Bundle
+from kilotune.codegen.diagnostics import InputError
+from kilotune.evaluators.code_size import KINDS, CodeSize, LinkedCode, fitted_code_size
+from kilotune.evaluators.executors.cache import EvaluationCache
+from kilotune.evaluators.executors.in_process import InProcessExecutor
+from kilotune.evaluators.executors.kept_work import KeptWork
 from kilotune.evaluators.on_device import target_of
 from kilotune.evaluators.simulated import DeviceError, of_emitted
 from kilotune.experiments.problems.fixed_point.export import emit_program
-from kilotune.experiments.problems.fixed_point.model import TunedModel
+from kilotune.experiments.problems.fixed_point.model import ModelOptions, TunedModel, TunedSpace
+from kilotune.experiments.requests.request import TuneRequest, whole_bytes
+from kilotune.search.budget import Budget
+from kilotune.search.front import Ranking
 from kilotune.search.space import Assignment, Decision, Option
+from kilotune.search.study import Study
+from kilotune.spaces.objectives import DEFAULT, LINKED
 from kilotune.spaces.shiftry.candidates import ShiftryCandidates
 from kilotune.spaces.shiftry.formats import DEFAULT_BITS, DEMOTED_BITS, parse_format
+from kilotune.spaces.shiftry.space import ShiftrySpace
+
+LEARNING = 1
+"""Version of how what code takes is learnt, part of the name under which it is kept: whoever changes a constant below raises it."""
 
 DRAWN = 16
 """Candidates that are linked to learn from, besides the widest one and that of 8 bits: at a fifth of a second each some three seconds."""
 
-
 LEAST_LINKED = 6
 """Fewer say too little."""
+
+PILOTS = 3
+"""Short searches for a front of precision against what is linked, one after the other, each of which goes by what was learnt before it. A
+search that has 16-bit variables wrong by a hundred bytes finds other candidates than one that does not."""
+
+PILOT_TRIALS = 800
+"""Candidates that each measures, and fewer where they are so large that they would compute more than PILOT_WORK."""
+
+PILOT_WORK = 500_000_000_000
+"""Elements that a pilot search computes, on all samples."""
+
+FOUND = 12
+"""Candidates of each that are linked: with ten of them the others of generated perceptrons near a limit are 11 to 21 bytes off, with
+twenty 10 to 20, with none 41 to 45."""
+
+NEAR = 0.15
+"""By which share of the limit what is linked may be beyond it, by its estimate."""
+
+SMALLEST = 0.1
+"""Which share of what was found is linked, the smallest by estimate, where nearly all is told to be beyond the limit."""
+
+DOUBT = 1.0
+"""By how many times its error the estimate may be beyond the limit in the search."""
 
 
 def linked_flash_bytes(problem: TunedModel, candidate: Assignment) -> int:
@@ -33,24 +76,96 @@ def linked_flash_bytes(problem: TunedModel, candidate: Assignment) -> int:
     return target.sizes(of_emitted(source)).flash_bytes
 
 
-def learnt_code_size(problem: TunedModel, formats: ShiftryCandidates) -> CodeSize:
-    """What code takes in the programs of a problem, by which of their variables have more than 8 bits: from candidates of `formats`, always
-    the same ones, that are linked, as far as the processor has room for them. DeviceError where it has for too few."""
-    names = [decision.name for decision in formats.format_decisions]
-    candidates = _drawn(formats)
-    program = formats.task.program
-    columns = [[variable.name for variable in program.variables].index(name) for name in names]
-    wide = np.array([formats.lower([one]).bits[0, columns] > DEMOTED_BITS for one in candidates], dtype=np.int64)
-    flash = [metrics["flash_bytes"] for metrics in formats.costs(candidates)]
-    linked, beyond = dict[int, int](), DeviceError("No candidate was linked.")
-    for number, one in enumerate(candidates):
+def space_that_knows_code(
+    request: TuneRequest, bundle: Bundle, options: ModelOptions, space_of: Callable[..., TunedSpace]
+) -> TunedSpace:
+    """The space of a request, `space_of(options, code)`, that knows what code takes on the device. What code takes is told wrongly by some
+    bytes, and by so many the space's limit lies beyond the one that was asked for, since finalists are linked. What was learnt is kept for
+    whoever builds the space again, as reports and exports do. InputError where no candidates can be linked."""
+    limit = whole_bytes(options.further_limits.get(LINKED))
+    unlimited = {name: amount for name, amount in options.further_limits.items() if name != LINKED}
+    plain = space_of(dataclasses.replace(options, further_limits=unlimited, front=(), fitted=False))
+    assert isinstance(plain, ShiftrySpace)
+    model = TunedModel(request, bundle, plain)
+    subject = (LEARNING, plain.fingerprint, options, limit)
+    with contextlib.closing(EvaluationCache()) as cache:
+        known = KeptWork(cache, plain).recalled(
+            subject, lambda: dataclasses.asdict(_learnt(model, plain, limit, space_of))
+        )
+    code = CodeSize(**known)
+    if limit is None:
+        return space_of(options, code)
+    beyond = dict(options.further_limits) | {LINKED: limit + round(DOUBT * code.error)}
+    return space_of(dataclasses.replace(options, further_limits=beyond), code)
+
+
+def _learnt(model: TunedModel, plain: ShiftrySpace, limit: int | None, space_of: Callable[..., TunedSpace]) -> CodeSize:
+    """What code takes, by candidates that are linked: some that are drawn, and with a limit some that short searches find near it."""
+    options, names = model.options, [decision.name for decision in plain.format_decisions]
+    unlimited = {name: amount for name, amount in options.further_limits.items() if name != LINKED}
+    linked, error = _linked(model, plain, _drawn(plain), near=False)
+    if len(linked.code) < LEAST_LINKED:
+        found = f"none that could be ({str(error).rstrip('.')})"
+        raise InputError(
+            model.request.input, expected="a model with programs that can be linked", found=found
+        ) from error
+    code = fitted_code_size(names, linked)
+    if limit is None:
+        return code
+    for seed in range(PILOTS):
+        within = unlimited | ({LINKED: (1.0 + NEAR) * limit} if seed else {})  # at first it may be told much too large
+        asked = dataclasses.replace(options, further_limits=within, objective=DEFAULT, front=(LINKED,), fitted=False)
+        pilot = space_of(asked, code)
+        assert isinstance(pilot, ShiftrySpace)
+        linked += _linked(model, plain, _found(pilot, limit, seed), near=True)[0]
+        code = fitted_code_size(names, linked)
+    return code
+
+
+def _linked(
+    problem: TunedModel, formats: ShiftryCandidates, candidates: Sequence[Assignment], *, near: bool
+) -> tuple[LinkedCode, DeviceError | None]:
+    """What is seen of those of the candidates that the processor has room for, and what was said of the last other one."""
+    names = [variable.name for variable in formats.task.program.variables]
+    columns = [names.index(decision.name) for decision in formats.format_decisions]
+    wide, kinds, code = list[IntArray](), list[IntArray](), list[int]()
+    beyond: DeviceError | None = None
+    for one in candidates:
         try:
-            linked[number] = linked_flash_bytes(problem, one)
+            whole = linked_flash_bytes(problem, one)
         except DeviceError as error:
             beyond = error
-    if len(linked) < LEAST_LINKED:
-        raise beyond
-    return fitted_code_size(names, wide[list(linked)], [whole - flash[number] for number, whole in linked.items()])
+            continue
+        batch = formats.lower([one])
+        wide.append((batch.bits[0, columns] > DEMOTED_BITS).astype(np.int64))
+        kinds.append(formats.evaluator.code_kinds(batch)[0])
+        code.append(whole - int(formats.evaluator.costs(batch)[0]["flash_bytes"]))
+    seen = LinkedCode(
+        np.array(wide, dtype=np.int64).reshape(len(code), len(columns)),
+        np.array(kinds, dtype=np.int64).reshape(len(code), len(KINDS)),
+        np.array(code, dtype=np.int64),
+        np.full(len(code), near),
+    )
+    return seen, beyond
+
+
+def _found(pilot: ShiftrySpace, limit: int, seed: int) -> list[Assignment]:
+    """Of what a short search finds near the limit the best ones that differ in widths or kinds of code."""
+    work = pilot.evaluator.simulator.steps.elements_touched * len(pilot.task.features)
+    study = Study(pilot, "front", seed)
+    study.run(InProcessExecutor(pilot), Budget(trials=max(1, min(PILOT_TRIALS, PILOT_WORK // max(1, work)))))
+    sized = [(t.metrics["linked_bytes"], t) for t in study.trials() if "linked_bytes" in t.metrics]
+    most = max((1.0 + NEAR) * limit, float(np.quantile([size for size, _ in sized], SMALLEST)) if sized else 0.0)
+    near = [trial for size, trial in sized if size <= most]
+    precise = Ranking(tuple(reversed(pilot.objectives)), ())  # flash comes first in a front
+    chosen = dict[tuple[int, ...], Assignment]()
+    for trial in sorted(near, key=lambda trial: precise.losses(trial.measurement)):
+        batch = pilot.lower([trial.assignment])
+        seen = (*batch.bits[0].tolist(), *pilot.evaluator.code_kinds(batch)[0].tolist())
+        chosen.setdefault(seen, trial.assignment)
+        if len(chosen) == FOUND:
+            break
+    return list(chosen.values())
 
 
 def _drawn(formats: ShiftryCandidates) -> list[Assignment]:

@@ -6,13 +6,13 @@ import dataclasses
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
 from kilotune.codegen.bundle import Bundle
 from kilotune.codegen.dataset import Dataset
-from kilotune.codegen.diagnostics import InputError
 from kilotune.codegen.equalisation import equalised
 from kilotune.codegen.fixed.arithmetic import Accumulator, Rounding
 from kilotune.codegen.language.parser import LIBRARIES
@@ -24,7 +24,6 @@ from kilotune.evaluators.fixed_point.class_scores import ClassScore
 from kilotune.evaluators.fixed_point.fresh_inputs import FreshInputs
 from kilotune.evaluators.fixed_point.measuring import FixedPointEvaluator, Task
 from kilotune.evaluators.on_device import DeviceMeasurement, missing_tools
-from kilotune.evaluators.simulated import DeviceError
 from kilotune.experiments.models.catalogue import model_names, resolve_model
 from kilotune.experiments.problems.device_check import DeviceCheck
 from kilotune.experiments.problems.family import CommandOptions
@@ -32,7 +31,7 @@ from kilotune.experiments.problems.fixed_point.device_runs import check_program,
 from kilotune.experiments.problems.fixed_point.export import check_export, export_program
 from kilotune.experiments.problems.fixed_point.frames import in_frames
 from kilotune.experiments.problems.fixed_point.holding_out import hold_out
-from kilotune.experiments.problems.fixed_point.linking import learnt_code_size, linked_flash_bytes
+from kilotune.experiments.problems.fixed_point.linking import linked_flash_bytes, space_that_knows_code
 from kilotune.experiments.problems.fixed_point.model import (
     ACCUMULATORS,
     ANY_ROUNDING,
@@ -342,15 +341,7 @@ def _space_on_device(request: TuneRequest, bundle: Bundle, task: Task, options: 
     cannot be."""
     if not options.asks_for_linked:
         return _space(request.space, task, options)
-    further = {name: amount for name, amount in options.further_limits.items() if name != LINKED}
-    plain = _space(request.space, task, dataclasses.replace(options, further_limits=further, front=(), fitted=False))
-    assert isinstance(plain, ShiftrySpace)
-    try:
-        code = learnt_code_size(TunedModel(request, bundle, plain), plain)
-    except DeviceError as error:
-        found = f"none that could be ({str(error).rstrip('.')})"
-        raise InputError(request.input, expected="a model with programs that can be linked", found=found) from error
-    return _space(request.space, task, options, code)
+    return space_that_knows_code(request, bundle, options, partial(_space, request.space, task))
 
 
 def _space(name: str, task: Task, options: ModelOptions, code: CodeSize | None = None) -> TunedSpace:

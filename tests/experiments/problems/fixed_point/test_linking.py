@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 from kilotune.codegen.diagnostics import InputError
 from kilotune.codegen.fixed.table import FixedBatch
-from kilotune.evaluators.code_size import fitted_code_size
+from kilotune.evaluators.code_size import KINDS, LinkedCode, fitted_code_size, kinds_of
+from kilotune.evaluators.cost_features import NUMBERS, Terms
+from kilotune.evaluators.executors.cache import EvaluationCache
 from kilotune.evaluators.simulated import DeviceError
 from kilotune.experiments.problems.building import build_problem
 from kilotune.experiments.problems.fixed_point import linking
@@ -19,6 +23,13 @@ from kilotune.spaces.shiftry.space import ShiftrySpace
 from tests.evaluators.devices.toolchains import needs_avr
 
 BASE, A_VARIABLE = 600, 20
+
+
+@pytest.fixture(autouse=True)
+def kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where what is learnt is kept: of programs that are supposed nothing stays with the user."""
+    monkeypatch.setattr(linking, "EvaluationCache", lambda: EvaluationCache(tmp_path / "kept.db"))
+    return tmp_path / "kept.db"
 
 
 def wide(batch: FixedBatch) -> int:
@@ -47,6 +58,7 @@ def test_programs_that_the_processor_has_no_room_for_are_left_out(
         return supposed(problem, candidate)
 
     monkeypatch.setattr(linking, "linked_flash_bytes", narrow_only)
+    monkeypatch.setattr(linking, "PILOT_TRIALS", 30)
     request = request_from(
         "shiftry", input="protonn-cancer", device="uno", limits=("linked=3000",), options={"narrow": True}
     )
@@ -67,6 +79,7 @@ def test_programs_that_the_processor_has_no_room_for_are_left_out(
 @pytest.mark.parametrize("front", [None, "linked"])
 def test_linked_flash_is_estimated_as_it_was_learnt(front: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(linking, "linked_flash_bytes", supposed)
+    monkeypatch.setattr(linking, "PILOT_TRIALS", 30)
     options = {"narrow": True} if front is None else {"narrow": True, "front": front}
     limits = ("linked=3000",) if front is None else ()
     request = request_from("shiftry", input="protonn-cancer", device="uno", limits=limits, options=options)
@@ -80,9 +93,18 @@ def test_linked_flash_is_estimated_as_it_was_learnt(front: str | None, monkeypat
         (costs,) = space.costs([candidate])
         assert costs["linked_bytes"] == pytest.approx(supposed(problem, candidate), abs=12)
     limited = {constraint.metric: constraint.limit for constraint in space.constraints}
-    assert limited.get("linked_bytes") == (3000 if front is None else None)
-    assert problem.linked_limit_bytes == limited.get("linked_bytes")
+    timing = space.evaluator.timing
+    assert timing is not None
+    assert timing.code is not None
+    assert limited.get("linked_bytes") == (3000 + round(timing.code.error) if front is None else None)
+    assert problem.linked_limit_bytes == (3000 if front is None else None)
     assert problem.linked_limit_bytes is None or space.objectives[0].metric == "expected_flips"
+    monkeypatch.setattr(linking, "linked_flash_bytes", lambda *_: pytest.fail("what was learnt is kept"))
+    again = build_problem(request)
+    assert isinstance(again, ModelProblem)
+    assert isinstance(again.space, ShiftrySpace)
+    assert again.space.evaluator.timing == timing
+    assert again.space.fingerprint == space.fingerprint
 
 
 @needs_avr
@@ -101,10 +123,40 @@ def test_what_is_linked_is_the_program_that_the_device_runs() -> None:
 def test_each_variable_is_told_from_the_others() -> None:
     """Bytes of code that are a base and so many for each of five variables, one of which takes ten times as many."""
     each = np.array([10.0, 10.0, 100.0, 10.0, 10.0])
-    chosen = np.random.default_rng(0).integers(0, 2, (200, 5))
-    found = fitted_code_size(list("abcde"), chosen, (500.0 + chosen @ each).tolist())
+    chosen = np.random.default_rng(0).integers(0, 2, (600, 5))
+    far = np.zeros(len(chosen), dtype=np.bool_)
+    kinds = np.zeros((len(chosen), len(KINDS)), dtype=np.int64)
+    linked = LinkedCode(chosen, kinds, (500 + chosen @ each).astype(np.int64), far)
+    found = fitted_code_size(list("abcde"), linked)
     assert found.base == pytest.approx(500.0, abs=3.0)
     assert [found.wide[name] for name in "abcde"] == pytest.approx(each, abs=5.0)
+    assert (found.kinds, found.error) == ({}, 0.0)
+
+
+def test_kinds_of_code_are_told_near_the_limit_and_the_error_is_that_of_leaving_one_out() -> None:
+    """Near the limit a 32-bit division takes 80 bytes, and programs are noisy; far from it something else holds, which weighs less."""
+    random = np.random.default_rng(1)
+    wide, kinds = random.integers(0, 2, (40, 4)), random.integers(0, 2, (40, len(KINDS)))
+    near = np.arange(40) >= 10
+    code = np.where(near, 500, 900) + 80 * kinds[:, KINDS.index("division32")] + random.integers(-9, 10, 40)
+    linked = LinkedCode(wide, kinds, code, near)
+    found = fitted_code_size(list("abcd"), linked)
+    assert max(found.kinds, key=lambda name: found.kinds[name]) == "division32"
+    off = []
+    for left_out in np.flatnonzero(near):
+        rest = np.arange(40) != left_out
+        other = fitted_code_size(list("abcd"), LinkedCode(wide[rest], kinds[rest], code[rest], near[rest]))
+        told = other.base + wide[left_out] @ list(other.wide.values()) + kinds[left_out] @ list(other.kinds.values())
+        off.append(code[left_out] - told)
+    assert found.error == pytest.approx(np.sqrt(np.mean(np.square(off))), abs=0.2)
+
+
+def test_kinds_count_features_that_differ() -> None:
+    """Two divisions of 32 bits by one power of two are one kind, a shift by nothing is none."""
+    names = ("down.floor.32.4.16", "down.floor.32.4.16", "down.floor.32.5.16", "up.16.3", "down.floor.8.0.8")
+    numbers = np.array([[NUMBERS[name] for name in names]])
+    told = dict(zip(KINDS, kinds_of(Terms(numbers, np.ones(len(names))))[0].tolist(), strict=True))
+    assert {name: count for name, count in told.items() if count} == {"division32": 2, "shift up": 1}
 
 
 @pytest.mark.parametrize(
