@@ -168,7 +168,7 @@ def _convolution(made: Completed, pending: Pending) -> None:
     window = {k: v for k, v in node.attributes.items() if k in ("auto_pad", "strides", "pads", "dilations")}
     made.add(
         node, CONVOLUTION, image.name, stored, channels_second=True, depthwise=False, outside=image.grid.zero,
-        completion=completion, **window,
+        completion=completion, groups=node.integer("group", 1), **window,
     )  # fmt: skip
 
 

@@ -82,6 +82,9 @@ def _check_opset(proto: Any, path: str) -> None:
             of_domain = "" if asked.domain in MAIN_DOMAINS else f" of {asked.domain}"
             expected = f"opset {known}{of_domain}, the newest that the installed onnx package knows, or older"
             raise InputError(path, subject="opset", expected=expected, found=str(asked.version))
+        if asked.version < 1 and asked.domain not in MAIN_DOMAINS:
+            expected = f"opset 1 of {asked.domain}, or newer"
+            raise InputError(path, subject="opset", expected=expected, found=str(asked.version))
     versions = [o.version for o in proto.opset_import if o.domain in MAIN_DOMAINS]
     named = {node.op_type for node in proto.graph.node if node.domain in MAIN_DOMAINS}
     if versions and versions[0] < OLDEST_OPSET and named - AGELESS:

@@ -70,6 +70,10 @@ def _convolution(builder: Builder, node: TrainedNode) -> None:
         groups, outputs = channels // max(1, weights.shape[3]), weights.shape[0]
         if weights.shape[3] * groups != channels or outputs % groups:
             raise ValueError(f"expected filters for {channels} channels, found shape {list(weights.shape)}")
+        declared = node.integer("groups", groups)
+        if declared != groups:
+            expected = f"filters for {channels} channels in {declared} groups"
+            raise ValueError(f"expected {expected}, found those of {weights.shape[3]} channels each")
         filters = weights.reshape(groups, outputs // groups, *weights.shape[1:]).transpose(0, 2, 3, 4, 1)
     kernel = weights.shape[5 - rank : 3]
     window = read_window(node.attributes, kernel, rank, (channels, image.shape[1], image.shape[2]))

@@ -150,7 +150,7 @@ def _linked(
 
 
 def _found(pilot: ShiftrySpace, limit: int, seed: int) -> list[Assignment]:
-    """Of what a short search finds near the limit the best ones that differ in widths or kinds of code."""
+    """The best candidates that a short search finds near the limit and that differ in widths or kinds of code."""
     work = pilot.evaluator.simulator.steps.elements_touched * len(pilot.task.features)
     study = Study(pilot, "front", seed)
     study.run(InProcessExecutor(pilot), Budget(trials=max(1, min(PILOT_TRIALS, PILOT_WORK // max(1, work)))))

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from kilotune.codegen.arrays import Array
+from kilotune.codegen.diagnostics import InputError
 from kilotune.codegen.float_evaluator import run_float
 from kilotune.codegen.trained.endings import Returns
 from kilotune.codegen.trained.importing import import_bundle
@@ -67,3 +68,22 @@ def test_scales_of_weights_are_along_their_last_axis(tmp_path: Path) -> None:
     weights = {"w": random.integers(-100, 100, (1, 3, 3)).astype(np.int8), "wz": np.zeros((1, 1, 3), np.int8),
                "ws": np.array([0.001, 0.01, 0.03], np.float32).reshape(1, 1, 3)}  # fmt: skip
     assert _difference(node, (1, 5, 3), ("t", "u"), tmp_path, **weights) < 0.15
+
+
+@pytest.mark.parametrize(("groups", "refused"), [(2, False), (1, True), (4, True)])
+def test_groups_of_kept_convolutions_are_those_that_the_file_says(groups: int, refused: bool, tmp_path: Path) -> None:
+    """And not those that fit the shapes, which ONNX Runtime does not run (found by a reader)."""
+    weights = np.random.default_rng(1).integers(-100, 100, (4, 2, 1, 1)).astype(np.int8)
+    constants = {**GRIDS, "w": weights, "ws": np.float32(0.02), "wz": np.int8(0)}
+    nodes: list[Node] = [
+        ("QuantizeLinear", ["x", "s", "z"], ["i"], {}),
+        ("QLinearConv", ["i", "s", "z", "w", "ws", "wz", "t", "u"], ["q"], {"group": groups}),
+        ("DequantizeLinear", ["q", "t", "u"], ["y"], {}),
+    ]
+    path = Case("groups", (1, 4, 3, 1), nodes, constants).write(tmp_path)
+    np.savez(tmp_path / "d.npz", X=FEATURES[:, :12])
+    if not refused:
+        import_bundle(path, tmp_path / "d.npz", returns=Returns.VALUE, keep_quantisation=True)
+        return
+    with pytest.raises(InputError, match=f"expected filters for 4 channels in {groups} groups, found those of 2"):
+        import_bundle(path, tmp_path / "d.npz", returns=Returns.VALUE, keep_quantisation=True)
