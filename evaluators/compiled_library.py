@@ -31,8 +31,11 @@ class CompiledLibrary:
     compiler: str
 
 
-def load_library(source: Path, includes: Sequence[Path] = (), libraries: Sequence[str] = ()) -> CompiledLibrary | None:
-    """The library of one C file, which may include others and use system `libraries` (simavr for libsimavr.so).
+def load_library(
+    source: Path, includes: Sequence[Path] = (), libraries: Sequence[str] = (), macros: Sequence[str] = ()
+) -> CompiledLibrary | None:
+    """The library of one C file, which may include others, use system `libraries` (simavr for libsimavr.so) and have `macros` set
+    ("NAME=value").
 
     None when there is no working C compiler, or when a library or its headers are missing. ValueError, a sentence, when $CC
     is no command, or no C compiler, or has options that it refuses.
@@ -43,7 +46,7 @@ def load_library(source: Path, includes: Sequence[Path] = (), libraries: Sequenc
     if compiler is None:
         return None
     try:
-        built = _built(compiler, source, includes, libraries, cache_folder())
+        built = _built(compiler, source, includes, (libraries, macros), cache_folder())
         return CompiledLibrary(ctypes.CDLL(str(built)), shlex.join(compiler))
     except subprocess.SubprocessError:
         return None
@@ -51,7 +54,7 @@ def load_library(source: Path, includes: Sequence[Path] = (), libraries: Sequenc
         OSError
     ):  # a cache folder that may not be written, or does not let libraries run: for this process only, then
         with contextlib.suppress(OSError, subprocess.SubprocessError), tempfile.TemporaryDirectory() as scratch:
-            built = _built(compiler, source, includes, libraries, Path(scratch))
+            built = _built(compiler, source, includes, (libraries, macros), Path(scratch))
             return CompiledLibrary(ctypes.CDLL(str(built)), shlex.join(compiler))
         return None
 
@@ -60,7 +63,7 @@ def build_library(source: Path) -> Path | None:
     """Build a C source into a shared library without loading it: a plugin, whose symbols only its host can resolve."""
     compiler = find_compiler()
     try:
-        return None if compiler is None else _built(compiler, source, (), (), cache_folder())
+        return None if compiler is None else _built(compiler, source, (), ((), ()), cache_folder())
     except (OSError, subprocess.SubprocessError):
         return None
 
@@ -101,18 +104,24 @@ def cache_folder() -> Path:
 
 
 def _built(
-    compiler: tuple[str, ...], source: Path, includes: Sequence[Path], libraries: Sequence[str], folder: Path
+    compiler: tuple[str, ...],
+    source: Path,
+    includes: Sequence[Path],
+    asked: tuple[Sequence[str], Sequence[str]],
+    folder: Path,
 ) -> Path:
+    """`asked`: system libraries and macros."""
     texts = [path.read_bytes() for path in (source, *includes)]
-    linked = [f"-l{name}" for name in (*libraries, "m")]
+    linked = [f"-l{name}" for name in (*asked[0], "m")]
+    flags = [*FLAGS, *(f"-D{macro}" for macro in asked[1])]
     command, options = _command_and_options(compiler)
-    parts = (*texts, _version(compiler), " ".join([*compiler[1:], *FLAGS, *linked]).encode(), _processor().encode())
+    parts = (*texts, _version(compiler), " ".join([*compiler[1:], *flags, *linked]).encode(), _processor().encode())
     target = folder / f"{source.stem}-{hashlib.sha256(bytes(0).join(parts)).hexdigest()[:20]}.so"
     if not target.exists():
         target.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=target.parent) as scratch:
             built = Path(scratch) / "built.so"
-            line = [*command, *FLAGS, *options, "-o", str(built), str(source), *linked]
+            line = [*command, *flags, *options, "-o", str(built), str(source), *linked]
             subprocess.run(line, capture_output=True, check=True, timeout=300)
             built.replace(target)
     return target

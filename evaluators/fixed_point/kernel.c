@@ -1,4 +1,5 @@
-/* Batch simulator of fixed-point programs: candidates are data, so this file is compiled once per machine.
+/* Batch simulator of fixed-point programs: candidates are data, so this file is compiled once per machine
+ * and rounding (KERNEL_ROUNDING).
  *
  * A block of LANES samples runs the whole program before the next block starts, so that its values stay in the first levels of
  * cache. Loops of a program are loops here: steps are stored once, and element numbers move with the loops' indices. Values are int16 (programs of 8 and 16 bits); sums are int32 modulo 2**32, which
@@ -55,7 +56,13 @@ enum { STRUCTURED(OPCODE) POINTWISE(OPCODE) OPCODES };
 #define NAME_OF(name, ...) #name,
 static const char *const NAMES[] = {STRUCTURED(NAME_OF) POINTWISE(NAME_OF)};
 
-enum { TOWARD_ZERO, FLOOR, NEAREST };
+/* How all divisions round: a library for each, since a search has one of them. */
+#define TOWARD_ZERO 0
+#define FLOOR 1
+#define NEAREST 2
+#ifndef KERNEL_ROUNDING
+#define KERNEL_ROUNDING TOWARD_ZERO
+#endif
 
 /* Where an operand's elements live. */
 enum { LITERAL, STATIC, DYNAMIC };
@@ -91,7 +98,6 @@ typedef struct {
     int64_t input_elements;
     int64_t scratch_terms;           /* the largest q of any Dot */
     int32_t pack_count;
-    int32_t rounding;
     int32_t most_loops;              /* around any step */
     int64_t contest_step;            /* which of all executed steps decides the label; -1: no margins are summed */
     int32_t contest_variable;        /* holds the scores */
@@ -191,43 +197,34 @@ static inline const Step *moved_step(Machine *m, int32_t number, int32_t loops)
 
 #include "contest.h"
 
-/* Division by a power of two, once for each rounding; a negative shift multiplies modulo 2**32. */
-static inline Number down_toward_zero(Number v, int n)
+/* Division by a power of two; a negative shift multiplies modulo 2**32. */
+static inline Number down(Number v, int n)
 {
+#if KERNEL_ROUNDING == TOWARD_ZERO
     return (v + ((v >> (8 * sizeof v - 1)) & (Number)((1u << n) - 1u))) >> n;
+#elif KERNEL_ROUNDING == NEAREST
+    return n ? (v >> n) + ((v >> (n - 1)) & 1) : v;
+#else
+    return v >> n;
+#endif
 }
-static inline Number down_floor(Number v, int n) { return v >> n; }
-static inline Number down_nearest(Number v, int n) { return n ? (v >> n) + ((v >> (n - 1)) & 1) : v; }
 
-#define NAME(stem) stem##_toward_zero
-#define DOWN down_toward_zero
-#define KERNEL_ROUNDING TOWARD_ZERO
-#include "kernel_body.h"
-#undef NAME
-#undef DOWN
-#undef KERNEL_ROUNDING
-
-#define NAME(stem) stem##_floor
-#define DOWN down_floor
-#define KERNEL_ROUNDING FLOOR
-#include "kernel_body.h"
-#undef NAME
-#undef DOWN
-#undef KERNEL_ROUNDING
-
-#define NAME(stem) stem##_nearest
-#define DOWN down_nearest
-#define KERNEL_ROUNDING NEAREST
-#include "kernel_body.h"
+#ifdef WIDE_VALUES
+#include "wide_lanes_body.h"
+#include "lane_by_lane_body.h"
+#include "wide_body.h"
+#else
+#include "lanes_body.h"
+#include "lane_by_lane_body.h"
+#include "elements_body.h"
+#include "products_body.h"
+#endif
+#include "steps.h"
 
 static void run_steps(Machine *m, int32_t block, int32_t start)
 {
     if (start < m->program->step_count) m->executed = m->program->steps[start].executed;
-    switch (m->program->rounding) {
-    case TOWARD_ZERO: steps_toward_zero(m, block, start, m->program->step_count, 0); break;
-    case FLOOR: steps_floor(m, block, start, m->program->step_count, 0); break;
-    default: steps_nearest(m, block, start, m->program->step_count, 0); break;
-    }
+    steps(m, block, start, m->program->step_count, 0);
 }
 
 static int32_t samples_in(const Program *program, int32_t block)

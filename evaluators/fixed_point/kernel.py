@@ -1,36 +1,55 @@
-"""The compiled kernel of the batch simulator."""
+"""The compiled kernel of the batch simulator: a library for each rounding, compiled when it is first asked for."""
 
 from __future__ import annotations
 
 import ctypes
-from dataclasses import dataclass
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
+from kilotune.codegen.fixed.arithmetic import Rounding
 from kilotune.evaluators.compiled_library import load_library
 
+_ROUNDINGS = {Rounding.TOWARD_ZERO: 0, Rounding.FLOOR: 1, Rounding.NEAREST: 2}
+USUAL = Rounding.TOWARD_ZERO
+"""The papers' rounding, whose library is there as soon as the kernel is."""
 
-@dataclass(frozen=True)
+
+@dataclass
 class BatchKernel:
-    """The loaded library and what it was built with."""
+    """The libraries that are loaded, by rounding, and what they were built with."""
 
-    library: ctypes.CDLL
+    source: str
     compiler: str
     vector_unit: str
     most_bits: int = 16
     """How many bits a variable of a program may have that it runs: 16 or 32."""
+    _libraries: dict[Rounding, ctypes.CDLL] = field(default_factory=dict, repr=False)
 
     @property
     def value(self) -> npt.DTypeLike:
         """The NumPy type of a variable's elements in the kernel's memory."""
         return np.int16 if self.most_bits == 16 else np.int32
 
+    def library(self, rounding: Rounding = USUAL) -> ctypes.CDLL:
+        """The library that divides so. RuntimeError when the compiler has gone since the kernel was loaded."""
+        known = self._libraries.get(rounding)
+        if known is None:
+            loaded = _compiled(self.source, rounding)
+            if loaded is None:
+                raise RuntimeError(
+                    f"{self.source} is compiled again for another rounding, and {self.compiler} no longer does it"
+                )
+            known = self._libraries[rounding] = loaded[0]
+        return known
+
     def opcode(self, name: str) -> int:
         """The number of what executes operations of that name. LookupError when the kernel has nothing for them."""
-        number = int(self.library.kilotune_opcode(name.encode()))
+        number = int(self.library().kilotune_opcode(name.encode()))
         if number < 0:
             raise LookupError(f"the compiled kernel executes no {name}: kernel.c or pointwise.h has to name it")
         return number
@@ -48,11 +67,28 @@ def load_wide_kernel() -> BatchKernel | None:
     return _loaded("wide_kernel.c", 32)
 
 
+def load_all_roundings() -> None:
+    """The libraries of all roundings of programs of 8 and 16 bits, where there is a compiler: at once where they have to be built."""
+    kernel = load_kernel()
+    if kernel is not None:
+        with ThreadPoolExecutor() as pool:
+            list(pool.map(kernel.library, Rounding))
+
+
 def _loaded(name: str, most_bits: int) -> BatchKernel | None:
+    loaded = _compiled(name, USUAL)
+    if loaded is None:
+        return None
+    library, compiler = loaded
+    return BatchKernel(name, compiler, library.kilotune_vector_unit().decode(), most_bits, {USUAL: library})
+
+
+def _compiled(name: str, rounding: Rounding) -> tuple[ctypes.CDLL, str] | None:
     folder = Path(__file__).parent
-    loaded = load_library(folder / name, [*sorted(folder.glob("*.h")), folder / "kernel.c"])
+    macros = (f"KERNEL_ROUNDING={_ROUNDINGS[rounding]}",)
+    loaded = load_library(folder / name, [*sorted(folder.glob("*.h")), folder / "kernel.c"], macros=macros)
     if loaded is None:
         return None
     loaded.library.kilotune_vector_unit.restype = ctypes.c_char_p
     loaded.library.kilotune_run.restype = ctypes.c_int
-    return BatchKernel(loaded.library, loaded.compiler, loaded.library.kilotune_vector_unit().decode(), most_bits)
+    return loaded.library, loaded.compiler

@@ -1,9 +1,9 @@
-/* One element's samples in and out, scaled, rounded and wrapped; kernel_body.h includes it once for each rounding. */
+/* One element's samples in and out, scaled, rounded and wrapped. */
 
-static inline int32_t NAME(scale)(int32_t v, int n) { return n >= 0 ? DOWN(v, n) : (int32_t)((uint32_t)v << -n); }
+static inline int32_t scale(int32_t v, int n) { return n >= 0 ? down(v, n) : (int32_t)((uint32_t)v << -n); }
 
 /* Operand values of one element, scaled by `shift`, as int32 lanes. */
-static inline void NAME(load)(const Machine *m, const Operand *o, int32_t index, int shift, int32_t constant,
+static inline void load(const Machine *m, const Operand *o, int32_t index, int shift, int32_t constant,
                               int32_t *restrict to)
 {
     if (o->place == DYNAMIC) {
@@ -12,7 +12,7 @@ static inline void NAME(load)(const Machine *m, const Operand *o, int32_t index,
         if (shift == 0)
             for (int l = 0; l < LANES; l++) to[l] = from[l];
         else if (shift > 0)
-            for (int l = 0; l < LANES; l++) to[l] = DOWN(from[l], shift);
+            for (int l = 0; l < LANES; l++) to[l] = down(from[l], shift);
         else
             for (int l = 0; l < LANES; l++) to[l] = (int32_t)((uint32_t)(int32_t)from[l] << -shift);
         return;
@@ -20,19 +20,19 @@ static inline void NAME(load)(const Machine *m, const Operand *o, int32_t index,
     int32_t value = constant;
     if (o->place == STATIC) {
         const int64_t element = element_at(o, index);
-        value = element < 0 ? 0 : NAME(scale)(m->statics[o->variable][element], shift);
+        value = element < 0 ? 0 : scale(m->statics[o->variable][element], shift);
     }
     for (int l = 0; l < LANES; l++) to[l] = value;
 }
 
 /* wrap(down(v, shift), bits) into the lanes of an element. */
-static inline void NAME(store)(const int32_t *restrict v, int shift, int bits, int16_t *restrict to)
+static inline void store(const int32_t *restrict v, int shift, int bits, int16_t *restrict to)
 {
     const int spare = 32 - bits;
     if (shift == 0)
         for (int l = 0; l < LANES; l++) to[l] = (int16_t)((int32_t)((uint32_t)v[l] << spare) >> spare);
     else if (shift > 0)
-        for (int l = 0; l < LANES; l++) to[l] = (int16_t)((int32_t)((uint32_t)DOWN(v[l], shift) << spare) >> spare);
+        for (int l = 0; l < LANES; l++) to[l] = (int16_t)((int32_t)((uint32_t)down(v[l], shift) << spare) >> spare);
     else
         for (int l = 0; l < LANES; l++) {
             const uint32_t up = (uint32_t)v[l] << -shift;
@@ -41,7 +41,7 @@ static inline void NAME(store)(const int32_t *restrict v, int shift, int bits, i
 }
 
 /* x / 2**n in every lane, n from 1 to 15; the quotient fits 16 bits again. */
-static inline Shorts NAME(down_some)(Shorts x, int n)
+static inline Shorts down_some(Shorts x, int n)
 {
     if (KERNEL_ROUNDING == TOWARD_ZERO) return shorts_toward_zero(x, n);
     if (KERNEL_ROUNDING == NEAREST) return (x >> n) + ((x >> (n - 1)) & 1);
@@ -49,13 +49,13 @@ static inline Shorts NAME(down_some)(Shorts x, int n)
 }
 
 /* The same, n from 0. */
-static inline Shorts NAME(down_shorts)(Shorts x, int n) { return n ? NAME(down_some)(x, n) : x; }
+static inline Shorts down_shorts(Shorts x, int n) { return n ? down_some(x, n) : x; }
 
 /* x in so many bits less than 16. */
-static inline Shorts NAME(wrap_shorts)(Shorts x, int spare) { return spare == 8 ? low_bytes(x) : (x << spare) >> spare; }
+static inline Shorts wrap_shorts(Shorts x, int spare) { return spare == 8 ? low_bytes(x) : (x << spare) >> spare; }
 
 /* The low 16 bits of x * y / 2**n, n from 1 to 16. */
-static inline Shorts NAME(product_down)(Shorts x, Shorts y, int n)
+static inline Shorts product_down(Shorts x, Shorts y, int n)
 {
     const Shorts low = x * y, high = multiply_high(x, y), quotient = shift_pair(high, low, n);
     if (KERNEL_ROUNDING == TOWARD_ZERO) {
@@ -66,7 +66,7 @@ static inline Shorts NAME(product_down)(Shorts x, Shorts y, int n)
     return quotient;
 }
 
-static inline Ints NAME(down_ints)(Ints x, int n)
+static inline Ints down_ints(Ints x, int n)
 {
     if (n == 0) return x;
     if (KERNEL_ROUNDING == TOWARD_ZERO) return ints_toward_zero(x, n);
@@ -75,43 +75,43 @@ static inline Ints NAME(down_ints)(Ints x, int n)
 }
 
 /* wrap(down(wrap(v, accumulator), shift), bits) */
-static inline Ints NAME(finish_ints)(Ints v, int shift, int acc_spare, int spare)
+static inline Ints finish_ints(Ints v, int shift, int acc_spare, int spare)
 {
     if (acc_spare) v = (v << acc_spare) >> acc_spare;
-    v = shift >= 0 ? NAME(down_ints)(v, shift) : v << -shift;
+    v = shift >= 0 ? down_ints(v, shift) : v << -shift;
     return spare ? (v << spare) >> spare : v;
 }
 
 /* The samples of a scaled element whose values fit 16 bits. */
-static inline void NAME(load_scaled)(const Machine *m, const Operand *o, int32_t index, int shift, int32_t constant, Shorts *to)
+static inline void load_scaled(const Machine *m, const Operand *o, int32_t index, int shift, int32_t constant, Shorts *to)
 {
     const int64_t element = o->place == LITERAL ? 0 : element_at(o, index);
     if (o->place == DYNAMIC) {
         const int16_t *from = element < 0 ? m->zeros : lanes_of(m, o->variable, element);
         EACH_VECTOR(v) to[v] = load_shorts(from + v * VECTOR_LANES);
-        if (shift) EACH_VECTOR(v) to[v] = NAME(down_shorts)(to[v], shift);
+        if (shift) EACH_VECTOR(v) to[v] = down_shorts(to[v], shift);
         return;
     }
-    if (o->place == STATIC) constant = element < 0 ? 0 : DOWN(m->statics[o->variable][element], shift);
+    if (o->place == STATIC) constant = element < 0 ? 0 : down(m->statics[o->variable][element], shift);
     const Shorts value = all_shorts((int16_t)constant);
     EACH_VECTOR(v) to[v] = value;
 }
 
 /* wrap(down(wrap(v, accumulator), shift), bits) of 16-bit lanes, which go to an element. */
-static inline void NAME(store_narrow)(Shorts *v, int shift, int acc_spare, int spare, int16_t *to)
+static inline void store_narrow(Shorts *v, int shift, int acc_spare, int spare, int16_t *to)
 {
-    if (acc_spare) EACH_VECTOR(k) v[k] = NAME(wrap_shorts)(v[k], acc_spare);
+    if (acc_spare) EACH_VECTOR(k) v[k] = wrap_shorts(v[k], acc_spare);
     if (shift > 0)
-        EACH_VECTOR(k) v[k] = NAME(down_shorts)(v[k], shift);
+        EACH_VECTOR(k) v[k] = down_shorts(v[k], shift);
     else if (shift < 0)
         EACH_VECTOR(k) v[k] <<= -shift;
-    if (spare) EACH_VECTOR(k) v[k] = NAME(wrap_shorts)(v[k], spare);
+    if (spare) EACH_VECTOR(k) v[k] = wrap_shorts(v[k], spare);
     EACH_VECTOR(k) store_shorts(to + k * VECTOR_LANES, v[k]);
 }
 
 /* The same of 32-bit lanes: two Ints for each Shorts of the element. */
-static inline void NAME(store_wide)(Ints *v, int shift, int acc_spare, int spare, int16_t *to)
+static inline void store_wide(Ints *v, int shift, int acc_spare, int spare, int16_t *to)
 {
-    EACH_HALF(k) v[k] = NAME(finish_ints)(v[k], shift, acc_spare, spare);
+    EACH_HALF(k) v[k] = finish_ints(v[k], shift, acc_spare, spare);
     EACH_VECTOR(k) store_shorts(to + k * VECTOR_LANES, narrow(v[2 * k], v[2 * k + 1]));
 }

@@ -47,7 +47,6 @@ from kilotune.evaluators.fixed_point.margins import Contest, MarginSums
 from kilotune.evaluators.fixed_point.shared_starts import resumable_steps, shared_starts, without_others
 from kilotune.evaluators.interruptible import StopFlag, interruptible
 
-_ROUNDINGS = {Rounding.TOWARD_ZERO: 0, Rounding.FLOOR: 1, Rounding.NEAREST: 2}
 _TABLE_COLUMNS = (Column.SHIFT_A, Column.SHIFT_OUT, Column.BITS, Column.FUNCTION)
 
 
@@ -143,11 +142,11 @@ class NativeProgram:
     def run_blocks(self, c_batch: ctypes.Structure, rounding: Rounding) -> None:
         """Run candidates on blocks of samples, as the structure says. MemoryError."""
         c_program, flag = self._c_program, StopFlag()
-        c_program.rounding = _ROUNDINGS[rounding]
         c_program.stop = flag.address
+        library = self._kernel.library(rounding)
 
         def call() -> int:
-            return int(self._kernel.library.kilotune_run(ctypes.byref(c_program), ctypes.byref(c_batch)))
+            return int(library.kilotune_run(ctypes.byref(c_program), ctypes.byref(c_batch)))
 
         # A thread takes longer to start than a small program takes to run.
         work = c_batch.count * (c_batch.end_block - c_batch.first_block) * LANES * self._terms
@@ -317,7 +316,7 @@ def native_tail_sums(kernel: BatchKernel, margins: Int32Array, errors: Sequence[
     inverses = np.array([inverse(error.sigma) for error in errors])
     sums, table = np.empty(len(errors), dtype=np.int64), normal_tails()
     margins = np.ascontiguousarray(margins)
-    kernel.library.kilotune_tail_sums(
+    kernel.library().kilotune_tail_sums(
         ctypes.c_int32(len(errors)),
         ctypes.c_int64(len(margins)),
         *(ctypes.c_void_p(array.ctypes.data) for array in (margins, biases, inverses, table)),
@@ -331,7 +330,7 @@ def native_least_tail_sums(kernel: BatchKernel, margins: Int32Array, spreads: Se
     """As `fidelity.least_tail_sums`."""
     sums, shifts = np.empty(len(spreads), dtype=np.int64), np.array(SHIFTS)
     margins, rows = np.ascontiguousarray(margins), np.array(spreads, dtype=np.float64)
-    kernel.library.kilotune_least_tail_sums(
+    kernel.library().kilotune_least_tail_sums(
         ctypes.c_int32(len(spreads)),
         ctypes.c_int64(len(margins)),
         ctypes.c_void_p(margins.ctypes.data),

@@ -5,7 +5,7 @@
  * of which a gate sees all.
  */
 #ifdef WIDE_VALUES
-#define SEEN(v) DOWN(v, constant_a)
+#define SEEN(v) down(v, constant_a)
 #else
 #define SEEN(v) v
 #endif
@@ -13,8 +13,8 @@
 #define POINTWISE(CASE) \
     CASE(Abs, v < 0 ? wrap(-v, acc_bits) : v) \
     CASE(Copy, v) \
-    CASE(HardSwish, DOWN(v * clip(DOWN(SEEN(v) * (((4 << constant_b) + 3) / 6), shift) + (1 << constant_b) / 2, 1 << constant_b), constant_b)) \
-    CASE(LeakyRelu, v < 0 ? (Value)DOWN(v * constant_b, shift) : v) \
+    CASE(HardSwish, down(v * clip(down(SEEN(v) * (((4 << constant_b) + 3) / 6), shift) + (1 << constant_b) / 2, 1 << constant_b), constant_b)) \
+    CASE(LeakyRelu, v < 0 ? (Value)down(v * constant_b, shift) : v) \
     CASE(Negate, wrap(-v, acc_bits)) \
     CASE(Relu, v > 0 ? v : 0) \
     CASE(Relu6, clip(v, constant_b))

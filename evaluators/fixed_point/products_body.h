@@ -1,8 +1,8 @@
-/* Dot products: general, scaled, and over packed weights; kernel_body.h includes it once for each rounding. */
+/* Dot products: general, scaled, and over packed weights. */
 
 /* The sums of products of pairs of elements, over an even number of them, of a Shorts of samples from `first` on; `is_square`: of each
  * element with itself. */
-static inline __attribute__((always_inline)) void NAME(sum_pairs)(const int16_t *const *x, const int16_t *const *y, int32_t count, int first,
+static inline __attribute__((always_inline)) void sum_pairs(const int16_t *const *x, const int16_t *const *y, int32_t count, int first,
                                                                   int is_square, Ints *low, Ints *high)
 {
     *low = *high = all_ints(0);
@@ -21,7 +21,7 @@ static inline __attribute__((always_inline)) void NAME(sum_pairs)(const int16_t 
 }
 
 /* Where the samples of some elements are, `step` numbers apart, and behind them of one that is zero. */
-static void NAME(list_lanes)(const Machine *m, const Operand *o, int64_t first, int32_t step, int32_t count, const int16_t **to)
+static void list_lanes(const Machine *m, const Operand *o, int64_t first, int32_t step, int32_t count, const int16_t **to)
 {
     const int32_t *numbers = o->elements + first;
     const int16_t *base = lanes_of(m, o->variable, o->moved);
@@ -31,21 +31,21 @@ static void NAME(list_lanes)(const Machine *m, const Operand *o, int64_t first, 
 
 /* Dot products of two dynamic operands, linear sums without shifts before the end: a Shorts of samples at a time, whose sums stay in
  * registers, and two terms at a time. */
-static void NAME(dot_values)(const Machine *m, const Step *s, const int32_t *row)
+static void dot_values(const Machine *m, const Step *s, const int32_t *row)
 {
     const int16_t **x = (const int16_t **)m->terms, **y = x + s->q + 1;
     for (int32_t p = 0; p < s->p; p++) {
-        NAME(list_lanes)(m, &s->a, (int64_t)p * s->q, 1, s->q, x);
+        list_lanes(m, &s->a, (int64_t)p * s->q, 1, s->q, x);
         for (int32_t r = 0; r < s->r; r++) {
-            NAME(list_lanes)(m, &s->b, r, s->r, s->q, y);
+            list_lanes(m, &s->b, r, s->r, s->q, y);
             const int is_square = !memcmp(x, y, (size_t)s->q * sizeof *x);
             int16_t *to = result_lanes(m, s, p * s->r + r);
             for (int first = 0; first < m->samples; first += VECTOR_LANES) {
                 Ints low, high;
-                if (is_square) NAME(sum_pairs)(x, x, s->q, first, 1, &low, &high);
-                else NAME(sum_pairs)(x, y, s->q, first, 0, &low, &high);
-                low = NAME(finish_ints)(low, row[SHIFT_OUT], 32 - row[ACC_BITS], 32 - row[BITS]);
-                high = NAME(finish_ints)(high, row[SHIFT_OUT], 32 - row[ACC_BITS], 32 - row[BITS]);
+                if (is_square) sum_pairs(x, x, s->q, first, 1, &low, &high);
+                else sum_pairs(x, y, s->q, first, 0, &low, &high);
+                low = finish_ints(low, row[SHIFT_OUT], 32 - row[ACC_BITS], 32 - row[BITS]);
+                high = finish_ints(high, row[SHIFT_OUT], 32 - row[ACC_BITS], 32 - row[BITS]);
                 store_shorts(to + first, narrow(low, high));
             }
         }
@@ -53,7 +53,7 @@ static void NAME(dot_values)(const Machine *m, const Step *s, const int32_t *row
 }
 
 /* Dot products whose operands fit 16 bits when they are scaled: of two dynamic operands, with shifts or tree sums. */
-static void NAME(dot_scaled)(const Machine *m, const Step *s, const int32_t *row)
+static void dot_scaled(const Machine *m, const Step *s, const int32_t *row)
 {
     const int tree = row[HALVINGS] >= 0, acc_spare = 32 - row[ACC_BITS];
     Shorts x[VECTORS], y[VECTORS];
@@ -62,28 +62,28 @@ static void NAME(dot_scaled)(const Machine *m, const Step *s, const int32_t *row
         for (int32_t r = 0; r < s->r; r++) {
             EACH_HALF(k) sum[k] = all_ints(0);
             for (int32_t q = 0; q < s->q; q++) {
-                NAME(load_scaled)(m, &s->a, p * s->q + q, row[SHIFT_A], 0, x);
-                NAME(load_scaled)(m, &s->b, q * s->r + r, row[SHIFT_B], 0, y);
+                load_scaled(m, &s->a, p * s->q + q, row[SHIFT_A], 0, x);
+                load_scaled(m, &s->b, q * s->r + r, row[SHIFT_B], 0, y);
                 EACH_VECTOR(v) multiply_shorts(x[v], y[v], &term[2 * v], &term[2 * v + 1]);
-                EACH_HALF(k) term[k] = NAME(finish_ints)(term[k], row[SHIFT_TERM], acc_spare, 0);
+                EACH_HALF(k) term[k] = finish_ints(term[k], row[SHIFT_TERM], acc_spare, 0);
                 if (tree)
                     memcpy(m->terms + (int64_t)q * LANES, term, sizeof term);
                 else
                     EACH_HALF(k) sum[k] += term[k];
             }
             if (tree) {
-                NAME(tree_sum)(m->terms, s->q, row[HALVINGS], row[ACC_BITS]);
+                tree_sum(m->terms, s->q, row[HALVINGS], row[ACC_BITS]);
                 memcpy(sum, m->terms, sizeof sum);
             }
-            NAME(store_wide)(sum, row[SHIFT_OUT], acc_spare, 32 - row[BITS], result_lanes(m, s, p * s->r + r));
+            store_wide(sum, row[SHIFT_OUT], acc_spare, 32 - row[BITS], result_lanes(m, s, p * s->r + r));
         }
 }
 
 /* Dot products in full generality: operands shifted first, terms shifted, tree sums. */
-static void NAME(dot_general)(const Machine *m, const Step *s, const int32_t *row)
+static void dot_general(const Machine *m, const Step *s, const int32_t *row)
 {
     if (fits_shorts(&s->a, row[SHIFT_A], 0) && fits_shorts(&s->b, row[SHIFT_B], 0)) {
-        NAME(dot_scaled)(m, s, row);
+        dot_scaled(m, s, row);
         return;
     }
     int32_t a[LANES] __attribute__((aligned(64))), b[LANES] __attribute__((aligned(64)));
@@ -94,26 +94,26 @@ static void NAME(dot_general)(const Machine *m, const Step *s, const int32_t *ro
             memset(sum, 0, sizeof sum);
             for (int32_t q = 0; q < s->q; q++) {
                 int32_t *term = tree ? m->terms + (int64_t)q * LANES : a;
-                NAME(load)(m, &s->a, p * s->q + q, row[SHIFT_A], 0, term);
-                NAME(load)(m, &s->b, q * s->r + r, row[SHIFT_B], 0, b);
+                load(m, &s->a, p * s->q + q, row[SHIFT_A], 0, term);
+                load(m, &s->b, q * s->r + r, row[SHIFT_B], 0, b);
                 for (int l = 0; l < LANES; l++) {
                     const int32_t product = (int32_t)((uint32_t)(term[l] * b[l]) << spare) >> spare;
-                    term[l] = DOWN(product, term_shift);
+                    term[l] = down(product, term_shift);
                 }
                 if (!tree)
                     for (int l = 0; l < LANES; l++) sum[l] += term[l];
             }
-            if (tree) NAME(tree_sum)(m->terms, s->q, row[HALVINGS], row[ACC_BITS]);
+            if (tree) tree_sum(m->terms, s->q, row[HALVINGS], row[ACC_BITS]);
             int32_t *total = tree ? m->terms : sum;
             for (int l = 0; l < LANES; l++) total[l] = (int32_t)((uint32_t)total[l] << spare) >> spare;
-            NAME(store)(total, row[SHIFT_OUT], row[BITS], result_lanes(m, s, p * s->r + r));
+            store(total, row[SHIFT_OUT], row[BITS], result_lanes(m, s, p * s->r + r));
         }
 }
 
 #define TILE 4
 
 /* TILE outputs of some samples, `stripe` Shorts of them at a time: rows of activations in pairs, weights as packed pairs [q / 2][TILE]. */
-static inline __attribute__((always_inline)) void NAME(dot_tile)(const int16_t *const *rows, int32_t pairs, const int32_t *weights, int outputs,
+static inline __attribute__((always_inline)) void dot_tile(const int16_t *const *rows, int32_t pairs, const int32_t *weights, int outputs,
                                                                  int16_t *const *to, int shift, int acc_spare, int spare, int samples, int stripe)
 {
     for (int first = 0; first < samples; first += stripe * VECTOR_LANES) {
@@ -135,15 +135,15 @@ static inline __attribute__((always_inline)) void NAME(dot_tile)(const int16_t *
         }
         for (int t = 0; t < outputs; t++)
             for (int v = 0; v < stripe; v++) {
-                const Ints low = NAME(finish_ints)(acc[t][2 * v], shift, acc_spare, spare);
-                const Ints high = NAME(finish_ints)(acc[t][2 * v + 1], shift, acc_spare, spare);
+                const Ints low = finish_ints(acc[t][2 * v], shift, acc_spare, spare);
+                const Ints high = finish_ints(acc[t][2 * v + 1], shift, acc_spare, spare);
                 store_shorts(to[t] + first + v * VECTOR_LANES, narrow(low, high));
             }
     }
 }
 
 /* A dot product with one static operand: tiles of outputs over packed weights, linear sums, no shifts before the end. */
-static void NAME(dot_packed)(const Machine *m, const Step *s, const int32_t *row)
+static void dot_packed(const Machine *m, const Step *s, const int32_t *row)
 {
     const int32_t *packed = m->packs[s->pack]; /* [tile][pair][TILE], each two int16 */
     const int weights_right = s->b.place == STATIC;
@@ -152,8 +152,8 @@ static void NAME(dot_packed)(const Machine *m, const Step *s, const int32_t *row
     const int32_t pairs = (s->q + 1) / 2, tiles = (outputs + TILE - 1) / TILE;
     const int16_t **rows = (const int16_t **)m->terms;
     for (int32_t g = 0; g < groups; g++) {
-        if (weights_right) NAME(list_lanes)(m, x, (int64_t)g * s->q, 1, s->q, rows);
-        else NAME(list_lanes)(m, x, g, s->r, s->q, rows); /* one more: the second half of the last pair when q is odd */
+        if (weights_right) list_lanes(m, x, (int64_t)g * s->q, 1, s->q, rows);
+        else list_lanes(m, x, g, s->r, s->q, rows); /* one more: the second half of the last pair when q is odd */
         for (int32_t tile = 0; tile < tiles; tile++) {
             const int32_t first = tile * TILE, count = outputs - first < TILE ? outputs - first : TILE;
             int16_t *to[TILE];
@@ -164,17 +164,17 @@ static void NAME(dot_packed)(const Machine *m, const Step *s, const int32_t *row
             const int32_t *weights = packed + (int64_t)tile * pairs * TILE;
             const int shift = row[SHIFT_OUT], acc_spare = 32 - row[ACC_BITS], spare = 32 - row[BITS];
             if (m->samples > VECTOR_LANES)
-                NAME(dot_tile)(rows, pairs, weights, count, to, shift, acc_spare, spare, m->samples, VECTOR_STRIPE);
+                dot_tile(rows, pairs, weights, count, to, shift, acc_spare, spare, m->samples, VECTOR_STRIPE);
             else
-                NAME(dot_tile)(rows, pairs, weights, count, to, shift, acc_spare, spare, m->samples, 1);
+                dot_tile(rows, pairs, weights, count, to, shift, acc_spare, spare, m->samples, 1);
         }
     }
 }
 
-static void NAME(dot)(const Machine *m, const Step *s, const int32_t *row)
+static void dot(const Machine *m, const Step *s, const int32_t *row)
 {
     const int linear = row[HALVINGS] < 0 && row[SHIFT_A] == 0 && row[SHIFT_B] == 0 && row[SHIFT_TERM] == 0;
-    if (linear && s->pack >= 0) NAME(dot_packed)(m, s, row);
-    else if (linear && s->a.place == DYNAMIC && s->b.place == DYNAMIC) NAME(dot_values)(m, s, row);
-    else NAME(dot_general)(m, s, row);
+    if (linear && s->pack >= 0) dot_packed(m, s, row);
+    else if (linear && s->a.place == DYNAMIC && s->b.place == DYNAMIC) dot_values(m, s, row);
+    else dot_general(m, s, row);
 }

@@ -1,12 +1,12 @@
-/* One element's samples in and out, of up to 32 bits, scaled, rounded and wrapped; kernel_body.h includes it once for each rounding.
+/* One element's samples in and out, of up to 32 bits, scaled, rounded and wrapped.
  *
  * What is scaled up may be beyond 64 bits, as in the definition: it is wrapped afterwards, and only its low bits matter.
  */
 
-static inline Number NAME(scale)(Number v, int n) { return n >= 0 ? DOWN(v, n) : v << -n; }
+static inline Number scale(Number v, int n) { return n >= 0 ? down(v, n) : v << -n; }
 
 /* Operand values of one element, scaled by `shift`. */
-static inline void NAME(load)(const Machine *m, const Operand *o, int32_t index, int shift, int32_t constant, Number *restrict to)
+static inline void load(const Machine *m, const Operand *o, int32_t index, int shift, int32_t constant, Number *restrict to)
 {
     Number value = constant;
     if (o->place != LITERAL) {
@@ -16,16 +16,16 @@ static inline void NAME(load)(const Machine *m, const Operand *o, int32_t index,
             if (shift == 0)
                 for (int l = 0; l < LANES; l++) to[l] = from[l];
             else
-                for (int l = 0; l < LANES; l++) to[l] = NAME(scale)(from[l], shift);
+                for (int l = 0; l < LANES; l++) to[l] = scale(from[l], shift);
             return;
         }
-        value = element < 0 ? 0 : NAME(scale)(m->statics[o->variable][element], shift);
+        value = element < 0 ? 0 : scale(m->statics[o->variable][element], shift);
     }
     for (int l = 0; l < LANES; l++) to[l] = value;
 }
 
 /* wrap(down(v, shift), bits) into the lanes of an element. */
-static inline void NAME(store)(const Number *restrict v, int shift, int bits, Value *restrict to)
+static inline void store(const Number *restrict v, int shift, int bits, Value *restrict to)
 {
-    for (int l = 0; l < LANES; l++) to[l] = (Value)wrap(NAME(scale)(v[l], shift), bits);
+    for (int l = 0; l < LANES; l++) to[l] = (Value)wrap(scale(v[l], shift), bits);
 }

@@ -57,6 +57,9 @@ COMPILED = (
 )
 """What loads the C code of a search, compiled once a machine."""
 
+OF_ALL_ROUNDINGS = "kilotune.evaluators.fixed_point.kernel:load_all_roundings()"
+"""The same where programs do not round as the papers' do."""
+
 LIMIT_OPTIONS = MappingProxyType({name: quantity.option for name, quantity in LIMITED.items() if quantity.option})
 """Options of a request by what --limit calls them."""
 
@@ -306,6 +309,8 @@ def command_options(options: Mapping[str, Any]) -> CommandOptions:
 def libraries(request: TuneRequest) -> tuple[str, ...]:
     """What reads a model, what executes candidates, and the solver that places variables within a limit on RAM."""
     named = (*(("onnx", "tflite") if is_trained_model(Path(request.input)) else LIBRARIES), *COMPILED)
+    if request.options.get("rounding", Rounding.TOWARD_ZERO.value) != Rounding.TOWARD_ZERO.value:
+        named = (*named, OF_ALL_ROUNDINGS)
     return named if request.options.get("ram_limit_bytes") is None else (*named, LIBRARY)
 
 

@@ -16,6 +16,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from kilotune.codegen import ir
+from kilotune.codegen.fixed.arithmetic import Rounding
 from kilotune.codegen.fixed.shiftry import ShiftryLowering
 from kilotune.codegen.fixed.table import Column, FixedBatch
 from kilotune.codegen.looped_steps import loop_steps
@@ -89,7 +90,9 @@ OPERATIONS = {
 def kernel_for(options: str) -> BatchKernel:
     with mock.patch.dict("os.environ", {"CC": f"{COMPILERS[0]} {options}"}):
         kernel = load_kernel.__wrapped__()
-    assert kernel is not None
+        assert kernel is not None
+        for rounding in Rounding:
+            kernel.library(rounding)
     return kernel
 
 
