@@ -12,6 +12,7 @@ from kilotune.codegen.diagnostics import InputError
 from kilotune.codegen.float_evaluator import run_float
 from kilotune.codegen.trained.endings import Returns
 from kilotune.codegen.trained.importing import import_bundle
+from kilotune.codegen.trained.quantised_importing import import_quantised_bundle
 from tests.codegen.trained.onnx_files import Case, reference
 
 Node = tuple[str, list[str], list[str], dict[str, object]]
@@ -83,7 +84,7 @@ def test_groups_of_kept_convolutions_are_those_that_the_file_says(groups: int, r
     path = Case("groups", (1, 4, 3, 1), nodes, constants).write(tmp_path)
     np.savez(tmp_path / "d.npz", X=FEATURES[:, :12])
     if not refused:
-        import_bundle(path, tmp_path / "d.npz", returns=Returns.VALUE, keep_quantisation=True)
+        import_quantised_bundle(path, tmp_path / "d.npz")
         return
     with pytest.raises(InputError, match=f"expected filters for 4 channels in {groups} groups, found those of 2"):
-        import_bundle(path, tmp_path / "d.npz", returns=Returns.VALUE, keep_quantisation=True)
+        import_quantised_bundle(path, tmp_path / "d.npz")
