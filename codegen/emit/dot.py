@@ -19,7 +19,7 @@ from kilotune.codegen.emit.fusion import share_bytes
 from kilotune.codegen.emit.operators import CExpression, constant
 from kilotune.codegen.emit.packing import decoded, walk_next, walk_start, walks
 from kilotune.codegen.emit.row_factors import FinishedSum, take_out_factors
-from kilotune.codegen.emit.runs import add_rows, add_run, takes_steps
+from kilotune.codegen.emit.runs import RowsForm, add_rows, add_run, takes_steps
 from kilotune.codegen.emit.schedule import Convolution, DenseProduct, SparseProduct, schedule_product
 from kilotune.codegen.emit.unrolled import divisor
 from kilotune.codegen.emit.walk import LoopNestWriter
@@ -218,12 +218,12 @@ def _emit_image_row(
             rounds = channels // steps_a_round if steps_a_round else channels
             counted = columns if rounds == 1 else f"{rounds} * {columns}"
             sizes = [rows, counted, f"{a.strides[1]} - {count}", f"{steps[1]} - {count}"]
-            long = max(channels * b.shape[2], a.strides[1], steps[1]) > 255
+            long, tall = max(channels * b.shape[2], a.strides[1], steps[1]) > 255, b.shape[1] > 255
             extent = ", ".join(
-                text if text.isdigit() else f"(uint_fast{16 if long and number else 8}_t)({text})"
+                text if text.isdigit() else f"(uint_fast{16 if (long if number else tall) else 8}_t)({text})"
                 for number, text in enumerate(sizes)
             )
-            add_rows(context, total.sum, ("pixels", weights), (a, b), extent, (long, steps_a_round))
+            add_rows(context, total.sum, ("pixels", weights), (a, b), extent, RowsForm(long, tall, steps_a_round))
             element = storage.element(out, output_moves(operation, (image, y, x, "0", channel)))
             total.store((image, channel), target or element.text, element.bits, (image, y, x, channel))
 

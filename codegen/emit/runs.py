@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from types import MappingProxyType
 
 from kilotune.codegen import ir
@@ -82,18 +83,32 @@ def _add(context: Context, total: SumOfProducts, names: tuple[str, str], pointer
         context.writer.line(f"sum = {name}(sum, {', '.join(pointers)}, {count});")
 
 
+@dataclass(frozen=True)
+class RowsForm:
+    """`long`: whether count and skips may be above 255, `tall`: whether rows may. `steps`: how many stand in a round, which is counted
+    then; 0: one."""
+
+    long: bool
+    tall: bool
+    steps: int
+
+    @property
+    def suffix(self) -> str:
+        """What tells the function from others."""
+        return (
+            ("_long" if self.long else "") + ("_tall" if self.tall else "") + (f"_by{self.steps}" if self.steps else "")
+        )
+
+
 def add_rows(
     context: Context,
     total: SumOfProducts,
     places: tuple[str, str],
     views: tuple[ir.View, ir.View],
     extent: str,
-    form: tuple[bool, int],
+    form: RowsForm,
 ) -> None:
-    """Add several runs: `places` are expressions of both pointers, `extent` the further arguments (rows, count, skips).
-
-    `form`: whether count and skips may be above 255, and how many steps stand in a round, which is counted then; 0: one.
-    """
+    """Add several runs: `places` are expressions of both pointers, `extent` the further arguments (rows, count, skips)."""
     name = _rows_function(context, total, views[0].variable, views[1].variable, form)
     pointers = [_argument(context, v.variable, p) for v, p in zip(views, places, strict=True)]
     context.writer.line(f"sum = {name}(sum, {', '.join(pointers)}, {extent});")
@@ -299,24 +314,21 @@ def _groups_function(context: Context, total: SumOfProducts, pair: tuple[str, st
     )
 
 
-def _rows_function(context: Context, total: SumOfProducts, a: str, b: str, form: tuple[bool, int]) -> str:
-    long, steps = form
-    name = f"kt_rows_{kind_of(context, a)}_{kind_of(context, b)}_{total.key}" + ("_long" if long else "")
-    size = f"uint_fast{16 if long else 8}_t"
-    lines = _step(context, total, a, b)
-    if steps:
-        name += f"_by{steps}"
-        lines = _steps(context, total, (a, b), steps)
+def _rows_function(context: Context, total: SumOfProducts, a: str, b: str, form: RowsForm) -> str:
+    steps = form.steps
+    name = f"kt_rows_{kind_of(context, a)}_{kind_of(context, b)}_{total.key}{form.suffix}"
+    size, count_size = (f"uint_fast{16 if large else 8}_t" for large in (form.long, form.tall))
+    lines = _steps(context, total, (a, b), steps) if steps else _step(context, total, a, b)
     step = "\n".join(line if line.startswith("#") else f"            {line}" for line in lines)
     count = f"n > 0 times {steps}" if steps else "n > 0"
     plain = (
         f"KT_NOINLINE {total.kind} {name}({total.kind} sum, {pointed(context, a)} *p0, {pointed(context, b)} *p1,\n"
-        f"    uint_fast8_t rows, {size} n, {size} skip0, {size} skip1)\n{{\n"
+        f"    {count_size} rows, {size} n, {size} skip0, {size} skip1)\n{{\n"
         f"    for (;;) {{\n        {size} k = n;\n        do {{\n{step}\n        }} while (--k != 0);\n"
         "        if (--rows == 0) return sum;\n        p0 += skip0;\n        p1 += skip1;\n    }\n}"
     )
     called = None
-    if not (long or steps) and _is_of_bytes(context, total, (a, b)):
+    if not form.suffix and _is_of_bytes(context, total, (a, b)):
         called = called_rows(name, _pointers(context, (a, b)), int(total.key), plain)
     note = f"/* the same over rows > 0 runs of {count} elements, between which the pointers skip some */\n"
     return context.operators.require(name, note + (plain if called is None else called))
