@@ -58,7 +58,7 @@ COMPILED = (
 """What loads the C code of a search, compiled once a machine."""
 
 OF_ALL_ROUNDINGS = "kilotune.evaluators.fixed_point.kernel:load_all_roundings()"
-"""The same where programs do not round as the papers' do."""
+"""What loads it for all roundings, where programs do not round as the papers' do."""
 
 LIMIT_OPTIONS = MappingProxyType({name: quantity.option for name, quantity in LIMITED.items() if quantity.option})
 """Options of a request by what --limit calls them."""
