@@ -10,6 +10,7 @@ limit is, some that short searches find near it are linked as well, and weigh mo
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
@@ -93,6 +94,20 @@ class CodeSize:
         of_kinds = kinds @ np.array([self.kinds.get(name, 0.0) for name in KINDS])
         code: IntArray = np.maximum(np.rint(self.base + (bits > 8) @ each + of_kinds), 0.0).astype(np.int64)
         return code
+
+
+def stored_code_size(content: object) -> CodeSize | None:
+    """From `dataclasses.asdict` of one that was stored as JSON; None for anything else."""
+    names = {"base", "wide", "kinds", "error"}
+    if not isinstance(content, dict) or set(content) != names:
+        return None
+    each = [content["base"], content["error"]]
+    for name in ("wide", "kinds"):
+        if not isinstance(content[name], dict):
+            return None
+        each += content[name].values()
+    known = all(isinstance(value, int | float) and math.isfinite(value) for value in each)
+    return CodeSize(**content) if known else None
 
 
 @dataclass(frozen=True)

@@ -82,7 +82,7 @@ class EvaluationCache:
         with contextlib.suppress(sqlite3.Error):
             if self._connection is not None:
                 found = self._connection.execute("SELECT content FROM artefacts WHERE key = ?", [key]).fetchone()
-                return None if found is None else bytes(found[0])
+                return found[0] if found is not None and isinstance(found[0], bytes) else None
         return None
 
     def keep_artefact(self, key: str, content: bytes) -> None:

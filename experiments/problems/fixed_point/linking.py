@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -14,7 +15,7 @@ from kilotune.codegen import ir
 from kilotune.codegen.arrays import IntArray
 from kilotune.codegen.bundle import Bundle
 from kilotune.codegen.diagnostics import InputError
-from kilotune.evaluators.code_size import KINDS, CodeSize, LinkedCode, fitted_code_size
+from kilotune.evaluators.code_size import KINDS, CodeSize, LinkedCode, fitted_code_size, stored_code_size
 from kilotune.evaluators.executors.cache import EvaluationCache
 from kilotune.evaluators.executors.in_process import InProcessExecutor
 from kilotune.evaluators.executors.kept_work import KeptWork
@@ -88,11 +89,10 @@ def space_that_knows_code(
     assert isinstance(plain, ShiftrySpace)
     model = TunedModel(request, bundle, plain)
     subject = (LEARNING, plain.fingerprint, options, limit)
+    learnt = functools.cache(lambda: _learnt(model, plain, limit, space_of))
     with contextlib.closing(EvaluationCache()) as cache:
-        known = KeptWork(cache, plain).recalled(
-            subject, lambda: dataclasses.asdict(_learnt(model, plain, limit, space_of))
-        )
-    code = CodeSize(**known)
+        known = KeptWork(cache, plain).recalled(subject, lambda: dataclasses.asdict(learnt()))
+    code = stored_code_size(known) or learnt()
     if limit is None:
         return space_of(options, code)
     beyond = dict(options.further_limits) | {LINKED: limit + round(DOUBT * code.error)}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import sqlite3
 from pathlib import Path
 
 import numpy as np
@@ -105,6 +107,21 @@ def test_linked_flash_is_estimated_as_it_was_learnt(front: str | None, monkeypat
     assert isinstance(again.space, ShiftrySpace)
     assert again.space.evaluator.timing == timing
     assert again.space.fingerprint == space.fingerprint
+
+
+@needs_avr
+@pytest.mark.parametrize(
+    "damage", [b"{}", b"null", b'{"base": 1, "wide": {}, "kinds": {"x": "y"}, "error": 0}', b"[1", "text"]
+)
+def test_what_is_kept_of_another_form_is_learnt_again(
+    damage: bytes | str, kept: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(linking, "linked_flash_bytes", supposed)
+    request = request_from("shiftry", input="worked-example", device="uno", options={"narrow": True, "front": "linked"})
+    first = build_problem(request).space
+    with contextlib.closing(sqlite3.connect(kept)) as connection, connection:
+        connection.execute("UPDATE artefacts SET content = ?", [damage])
+    assert build_problem(request).space.fingerprint == first.fingerprint
 
 
 @needs_avr
