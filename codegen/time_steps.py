@@ -142,8 +142,9 @@ class _Stepping:
         return (*found, *([self._stored(self.walk.given.name)] if self._kept_input() else []))
 
     def _kept_input(self) -> bool:
-        """Whether more than the frame that there is has to be kept."""
-        return self.walk.buffers[self.walk.given.name].length > 1
+        """Whether more than the frame that there is has to be kept, or zeros take its place behind the last one."""
+        buffer = self.walk.buffers[self.walk.given.name]
+        return buffer.length > 1 or buffer.zeros > 0
 
     def _stored(self, name: str) -> ir.Variable:
         """The variable with the columns that are kept; of the input, a variable beside it."""

@@ -27,7 +27,7 @@ def emit_softmax(
         with writer.loops([("k", length)]) as (k,):
             element = visit(context, operation.a, [*counters, k], [*rows.strides[1], last[1]]).text
             writer.line(f"if ({element} > largest) largest = {element};")
-        with writer.loops([("k", length)]) as (k,):
+        with writer.loops([("k", length)], scope=True) as (k,):
             writer.line(f"const uint8_t distance = (uint8_t)(largest - {element});")
             found = f"((uint32_t)KT_LOAD32(&{powers}[distance]) + {1 << (SUM_BITS - 1)}) >> {SUM_BITS}"
             writer.line(f"{_where_near(near)}total += {found};")
@@ -36,7 +36,7 @@ def emit_softmax(
         writer.line("    over--;")
         writer.line("}")
         writer.line(f"const int32_t scale = {inverse}((int32_t)(total - UINT32_C(0x80000000)));")
-        with writer.loops([("k", length)]) as (k,):
+        with writer.loops([("k", length)], scope=True) as (k,):
             target = visit(context, operation.out, [*counters, k], [*rows.strides[0], last[0]])
             writer.line(f"const uint8_t distance = (uint8_t)(largest - {element});")
             writer.line("uint32_t share = 0;")

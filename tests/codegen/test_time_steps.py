@@ -122,6 +122,23 @@ def temporary(name: str, *shape: int) -> ir.Variable:
     return ir.Variable(name, shape, ir.Role.TEMPORARY, HERE)
 
 
+@pytest.mark.parametrize(("stride", "behind"), [(1, 1), (1, 2), (2, 3), (4, 2)])
+def test_windows_of_one_frame_on_padding_behind_the_last_are_computed(stride: int, behind: int) -> None:
+    """Nothing is kept of the frames before, but zeros take the place of one (found by a reader)."""
+    count = (7 + behind) // stride + 1
+    weights, made = (
+        ir.Variable("W", (1, 1, 1, 2, 2), ir.Role.PARAMETER, HERE),
+        ir.Variable("t", (1, count, 1, 2), ir.Role.TEMPORARY, HERE),
+    )
+    layer = ir.Conv2D(ir.whole(made), HERE, ir.whole(X), ir.whole(weights), (stride, 1), (0, behind, 0, 0))
+    program = ir.Program("walk", (X, weights, made), (layer,), layer.out, ir.ResultKind.REAL)
+    random = np.random.default_rng(0)
+    parameters, features = {"W": random.normal(size=weights.shape)}, random.normal(size=(2, 16))
+    framed = over_frames(program)
+    found = run_float(framed.program, parameters, features[:, list(framed.order)]).outputs
+    np.testing.assert_allclose(found, run_float(program, parameters, features).outputs, rtol=1e-12)
+
+
 def test_a_pool_with_padding_along_time_is_refused() -> None:
     pooled = temporary("p", 1, 4, 1, 2)
     pool = ir.MaxPool(ir.whole(pooled), HERE, ir.View("t", (1, 6, 1, 2), (12, 2, 2, 1)), (2, 1), (2, 1), (1, 1, 0, 0))

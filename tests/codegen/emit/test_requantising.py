@@ -252,3 +252,18 @@ def test_equal_scores_share_equally(tmp_path: Path) -> None:
     found = compiled.run_integers(0, samples)
     assert found.tolist() == [[-64] * 4, [-64] * 4, [127, -128, -128, -128], [0, 0, -128, -128]]
     np.testing.assert_array_equal(found, expected(made, samples))
+
+
+@needs_compiler
+def test_a_share_of_one_score_is_all(tmp_path: Path) -> None:
+    """Its loops are written without loops, in scopes of their own (found by a reader: one name twice)."""
+    network = QuantisedNetwork()
+    first = network.tensor(QuantisedTensor((1, 1), scales=(0.5,), zeros=(0,)))
+    network.operator(
+        "SOFTMAX", (first,), QuantisedTensor((1, 1), scales=(1 / 256,), zeros=(-128,)), "SoftmaxOptions", Beta=1.0
+    )
+    made = convert(read_tflite(network.write(tmp_path / "made.tflite"), keep_quantisation=True), "made", Returns.VALUE)
+    samples = np.array([[7], [-128], [127]])
+    found = compile_sources([emitted(made, "plain")], tmp_path).run_integers(0, samples)
+    assert found.tolist() == [[127]] * 3
+    np.testing.assert_array_equal(found, expected(made, samples))
