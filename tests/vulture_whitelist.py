@@ -92,3 +92,6 @@ _.target_shape
 
 # Optuna asks its samplers.
 _.infer_relative_search_space
+
+# problems/fixed_point/problem.py names it in a text that is called before the clock starts.
+load_all_roundings
