@@ -129,6 +129,7 @@ print(json.dumps(builds))
         ["--space", "memory"],
         ["--space", "memory", "--strategy", "tpe"],
         ["--space", "shiftry"],
+        ["--space", "shiftry", "--rounding", "floor"],
         ["--space", "seedot", "--strategy", "local"],
         ["--space", "cm", "--input", "lenet5", "--strategy", "anneal"],
     ],
