@@ -62,9 +62,6 @@ NEAR = 0.15
 SMALLEST = 0.1
 """Which share of what was found is linked, the smallest by estimate, where nearly all is told to be beyond the limit."""
 
-DOUBT = 1.0
-"""By how many times its error the estimate may be beyond the limit in the search."""
-
 
 def linked_flash_bytes(problem: TunedModel, candidate: Assignment) -> int:
     """Flash of the whole program of a candidate with its harness, at the request's level and in its code shape. DeviceError when it
@@ -95,7 +92,7 @@ def space_that_knows_code(
     code = stored_code_size(known) or learnt()
     if limit is None:
         return space_of(options, code)
-    beyond = dict(options.further_limits) | {LINKED: limit + round(DOUBT * code.error)}
+    beyond = dict(options.further_limits) | {LINKED: limit + round(code.error)}
     return space_of(dataclasses.replace(options, further_limits=beyond), code)
 
 

@@ -236,34 +236,34 @@ def test_a_sum_that_may_not_fit_is_refused(tmp_path: Path) -> None:
         emitted(made, "plain")
 
 
-@needs_compiler
-def test_equal_scores_share_equally(tmp_path: Path) -> None:
-    """One over the sum of their powers is as large a fraction as there is, and rounding it must not wrap."""
+def softmax_of(scores: int, folder: Path) -> Converted:
+    """A kept Softmax over so many scores in halves."""
     network = QuantisedNetwork()
-    first = network.tensor(QuantisedTensor((1, 4), scales=(0.5,), zeros=(0,)))
-    network.operator(
-        "SOFTMAX", (first,), QuantisedTensor((1, 4), scales=(1 / 256,), zeros=(-128,)), "SoftmaxOptions", Beta=1.0
-    )
-    made = convert(read_tflite(network.write(tmp_path / "made.tflite"), keep_quantisation=True), "made", Returns.VALUE)
-    samples = np.array([[7, 7, 7, 7], [-128, -128, -128, -128], [127, -128, -128, -128], [1, 1, -90, -90]])
+    first = network.tensor(QuantisedTensor((1, scores), scales=(0.5,), zeros=(0,)))
+    shares = QuantisedTensor((1, scores), scales=(1 / 256,), zeros=(-128,))
+    network.operator("SOFTMAX", (first,), shares, "SoftmaxOptions", Beta=1.0)
+    return convert(read_tflite(network.write(folder / "made.tflite"), keep_quantisation=True), "made", Returns.VALUE)
+
+
+@needs_compiler
+@pytest.mark.parametrize(
+    ("samples", "shares"),
+    [
+        (
+            [[7, 7, 7, 7], [-128, -128, -128, -128], [127, -128, -128, -128], [1, 1, -90, -90]],
+            [[-64] * 4, [-64] * 4, [127, -128, -128, -128], [0, 0, -128, -128]],
+        ),
+        ([[7], [-128], [127]], [[127]] * 3),
+    ],
+    ids=["four", "one"],
+)
+def test_equal_scores_share_equally(samples: list[list[int]], shares: list[list[int]], tmp_path: Path) -> None:
+    """One over the sum of their powers is as large a fraction as there is, and rounding it must not wrap. Of one score there are no loops
+    (found by a reader: a name stood twice in one scope)."""
+    made, given = softmax_of(len(samples[0]), tmp_path), np.array(samples)
     compiled = compile_sources(
         [emitted(made, "plain")], tmp_path, ("-O1", "-fsanitize=undefined", "-fno-sanitize-recover")
     )
-    found = compiled.run_integers(0, samples)
-    assert found.tolist() == [[-64] * 4, [-64] * 4, [127, -128, -128, -128], [0, 0, -128, -128]]
-    np.testing.assert_array_equal(found, expected(made, samples))
-
-
-@needs_compiler
-def test_a_share_of_one_score_is_all(tmp_path: Path) -> None:
-    """Its loops are written without loops, in scopes of their own (found by a reader: one name twice)."""
-    network = QuantisedNetwork()
-    first = network.tensor(QuantisedTensor((1, 1), scales=(0.5,), zeros=(0,)))
-    network.operator(
-        "SOFTMAX", (first,), QuantisedTensor((1, 1), scales=(1 / 256,), zeros=(-128,)), "SoftmaxOptions", Beta=1.0
-    )
-    made = convert(read_tflite(network.write(tmp_path / "made.tflite"), keep_quantisation=True), "made", Returns.VALUE)
-    samples = np.array([[7], [-128], [127]])
-    found = compile_sources([emitted(made, "plain")], tmp_path).run_integers(0, samples)
-    assert found.tolist() == [[127]] * 3
-    np.testing.assert_array_equal(found, expected(made, samples))
+    found = compiled.run_integers(0, given)
+    assert found.tolist() == shares
+    np.testing.assert_array_equal(found, expected(made, given))
