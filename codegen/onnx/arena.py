@@ -13,6 +13,7 @@ from typing import Any
 
 from kilotune.codegen.diagnostics import InputError
 from kilotune.codegen.onnx.importing import load_model
+from kilotune.codegen.onnx.node_order import in_running_order
 from kilotune.codegen.tensor_graph import GraphOperator, GraphTensor, TensorGraph
 
 FROM_SHAPES = ("Shape", "Size")
@@ -28,13 +29,16 @@ def read_arena(path: Path) -> TensorGraph:
     model = load_model(path)
     for value in model.graph.input:
         _fix_batch(value)
+    numbered = in_running_order(model.graph.node)
+    del model.graph.node[:]
+    model.graph.node.extend(node for _, node in numbered)  # inference of shapes wants them sorted
     found = _Reading(str(path), _shapes(model, str(path)))
     found.constants.update(tensor.name for tensor in model.graph.initializer)
     found.constants.update(tensor.values.name for tensor in model.graph.sparse_initializer)
     inputs = [value.name for value in model.graph.input if value.name not in found.constants]
     for name in inputs:
         found.add(name, f"input {name!r}")
-    for number, node in enumerate(model.graph.node):
+    for number, node in numbered:
         found.run(node, number)
     outputs = [value.name for value in model.graph.output if value.name not in found.constants]
     try:

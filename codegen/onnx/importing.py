@@ -14,7 +14,7 @@ from kilotune.codegen.onnx.constants import FOLDED, decode
 from kilotune.codegen.onnx.folding import fold
 from kilotune.codegen.onnx.graph import Graph, GraphOutput, check_size
 from kilotune.codegen.onnx.imported import Imported, OnnxNode, OnnxValue, canonical_shape
-from kilotune.codegen.onnx.node_order import running_order
+from kilotune.codegen.onnx.node_order import in_running_order
 from kilotune.codegen.onnx.obstacles import MAIN_DOMAINS, Obstacles, error_at, operator_name
 from kilotune.codegen.onnx.operators import CONVERTERS, SUPPORTED
 from kilotune.codegen.onnx.views import has_channels_last
@@ -29,7 +29,8 @@ ResultT = TypeVar("ResultT")
 
 
 def load_model(path: Path) -> Any:
-    """The ModelProto in a file, its nodes in the order in which they run. InputError for a file that is none or is cut short."""
+    """The ModelProto in a file, as it stands: its nodes may be in another order than they run. InputError for a file that is none or is cut
+    short."""
     import onnx  # takes a third of a second, and networks by name need none
 
     try:
@@ -46,11 +47,6 @@ def load_model(path: Path) -> Any:
         raise InputError(str(path), expected="an ONNX file", found="bytes that are none, or are cut short") from None
     if not model.graph.output or not model.opset_import:
         raise InputError(str(path), expected="an ONNX file with a graph", found="none, or one that is cut short")
-    nodes = list(model.graph.node)
-    order = running_order(nodes)
-    if order != sorted(order):
-        del model.graph.node[:]
-        model.graph.node.extend(nodes[number] for number in order)
     return model
 
 
@@ -61,14 +57,14 @@ def import_model(model: Any, path: str, input_shape: Sequence[int] | None = None
     write, are left for the host, and what they read of the rest are outputs. Batch normalisation and constant factors are
     folded into the convolution before them where nothing else reads it.
     """
-    protos, obstacles = list(model.graph.node), Obstacles(path)
+    obstacles = Obstacles(path)
     imported: Imported | None = None
     try:
         imported = _start(model, path, input_shape)
     except InputError as error:
         obstacles.add_graph(error)
     opset = next((o.version for o in model.opset_import if o.domain in MAIN_DOMAINS), 1)
-    for number, proto in enumerate(protos):
+    for number, proto in in_running_order(model.graph.node):
         if obstacles.skips(number, proto, imported is None) or imported is None:
             continue
         try:

@@ -11,6 +11,12 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 
+def in_running_order(nodes: Sequence[Any]) -> list[tuple[int, Any]]:
+    """NodeProtos as `running_order` sorts them, each with its number in the file: that is where a reader of a message looks for it."""
+    found = list(nodes)
+    return [(number, found[number]) for number in running_order(found)]
+
+
 def running_order(nodes: Sequence[Any]) -> list[int]:
     """Numbers of NodeProtos such that each one follows on all that write what it reads: of those that may run, always the one that stands
     first in the file (Kahn's algorithm), so sorted nodes stay as they are. Nodes of a circle come last, in the file's order."""

@@ -38,6 +38,7 @@ from kilotune.codegen.onnx.graph import (
     Window,
     known,
 )
+from kilotune.codegen.onnx.node_order import in_running_order
 from kilotune.codegen.onnx.obstacles import MAIN_DOMAINS
 from kilotune.codegen.onnx.quantise import QuantisedGraph
 
@@ -66,7 +67,7 @@ def integer_model(
     if quantised.graph.image_last:
         rewriter.nodes.append(helper.make_node("Transpose", [f"{name}/first"], [name], perm=[0, 2, 3, 1]))
     results = {o.host[0].operand if o.host else o.name: o for o in quantised.graph.outputs}
-    for proto in needed_for(results, model.graph.node):
+    for proto in needed_for(results, [node for _, node in in_running_order(model.graph.node)]):
         rewriter.take(proto)
     names = list(tensors) if tensors is not None else list(results)
     image = next(v for v in model.graph.input if v.name == name)

@@ -12,6 +12,7 @@ from kilotune.codegen.arrays import Array
 from kilotune.codegen.diagnostics import InputError
 from kilotune.codegen.onnx.constants import decode
 from kilotune.codegen.onnx.importing import load_model
+from kilotune.codegen.onnx.node_order import in_running_order
 from kilotune.codegen.onnx.obstacles import CLASSICAL_DOMAIN, MAIN_DOMAINS, error_at, node_place, operator_name
 from kilotune.codegen.trained.model import TrainedGraph, TrainedNode, check_features
 
@@ -41,7 +42,7 @@ def read_onnx(path: Path) -> TrainedGraph:
     if len(given) != 1:
         names = ", ".join(repr(value.name) for value in given) or "none"
         raise InputError(str(path), subject="graph inputs", expected="one tensor of features", found=names)
-    nodes = tuple(_node(proto, number, node, path) for number, node in enumerate(proto.graph.node))
+    nodes = tuple(_node(proto, number, node, path) for number, node in in_running_order(proto.graph.node))
     shape = _input_shape(given[0], str(path))
     _check_type(given[0], nodes, str(path))
     return TrainedGraph(
