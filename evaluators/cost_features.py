@@ -93,6 +93,7 @@ AXES: Mapping[str, tuple[tuple[str, ...], ...]] = MappingProxyType(
         "block": (_ROWS,),
         "step": (_ROWS, _BITS, _BITS),  # four terms of all rows of a block, by the widths of weights and operand
         "tail": (_ROWS, _BITS, _BITS),  # one term of them
+        "vector": (_ROWS, _BITS, _BITS),  # as many terms of them as fit a vector, or what is left of a row
         "row": (),  # one of the sums becomes a result, divided and written
         "window": (),  # what lies under a window is copied
         "line": (),  # one row of it

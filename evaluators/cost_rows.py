@@ -10,6 +10,7 @@ from kilotune.codegen import ir
 from kilotune.codegen.emit.pairs import TERMS
 from kilotune.codegen.emit.schedule import in_order, scales_terms
 from kilotune.codegen.emit.shape import CodeShape
+from kilotune.codegen.emit.vectors import lanes
 from kilotune.codegen.fixed.table import Column
 from kilotune.evaluators.cost_collector import Collector, CountedOperand, Mask
 from kilotune.evaluators.cost_features import BLOCK_SIZES, number, width_position
@@ -43,10 +44,16 @@ def count_calls(
     What becomes of a sum counts with its row, where the call does that (`writes_results`)."""
     (calls, rows, terms), (weights, operand) = sizes, pair
     widths = [width_position(c.bits(factor, row, place)) for place, factor in enumerate((weights, operand))]
+    short = np.broadcast_to((widths[0] == 0) & (widths[1] == 0), (len(c),))
     c.add(calls, number("call"))
     c.add(calls * rows * operands, number("row"))
     for position, blocks in _blocks(shape.rows, rows, operands):
         c.add(calls * blocks, number("block", position))
+        if shape.vectors:
+            for some, width in ((short, 8), (~short, 16)):
+                with c.only(some):
+                    c.add(calls * blocks * -(-terms // lanes(width, width)), number("vector", position, *widths))
+            continue
         c.add(calls * blocks * (terms // TERMS), number("step", position, *widths))
         c.add(calls * blocks * (terms % TERMS), number("tail", position, *widths))
 

@@ -19,6 +19,7 @@ from kilotune.codegen.emit.runs import add_run_at, kind_of, pointed, takes_steps
 from kilotune.codegen.emit.schedule import Convolution
 from kilotune.codegen.emit.storage import VariableStorage
 from kilotune.codegen.emit.unrolled import divisor
+from kilotune.codegen.emit.vectors import MACRO as VECTORS
 from kilotune.codegen.emit.windows import image_place, output_moves, part_inside
 
 _PAIRED = (8, 16)
@@ -220,6 +221,8 @@ def _call(
     calls = [other for other in context.row_calls if other.function == call.function]
     results = result_kinds([other.result for other in calls])
     operators.require("kt_pairs", MACRO)
+    if context.shape.vectors:
+        operators.require("kt_vectors", VECTORS)
     for function in results.functions(operators.rounding):
         operators.require(*function)
     kind = storage.type_of(weights) if storage.in_flash(weights) else f"kt_int{storage.bits[weights]}"
@@ -235,6 +238,7 @@ def _call(
                 [other.extents for other in calls],
                 call.places,
                 interleaved=weights in storage.interleaved,
+                vectors=context.shape.vectors,
             ),
             results,
         ),

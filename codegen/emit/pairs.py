@@ -14,6 +14,7 @@ from types import MappingProxyType
 
 from kilotune.codegen.emit.row_results import ResultKinds
 from kilotune.codegen.emit.two_operands import two_operand_instructions
+from kilotune.codegen.emit.vectors import vector_block
 
 MACRO = """\
 /* whether the processor has instructions on pairs of 16 bits; without optimisation too few registers are free for these loops, and
@@ -43,20 +44,32 @@ TARGETS = ("to", "on")
 class Blocks:
     """What calls have to be ready for: blocks of so many rows, from the largest, and whether sums have terms beside whole words. `places`:
     how many operands meet a block. `interleaved`: of each four weights of a row the two in the middle have changed places, so that bytes
-    0 and 2 of a word meet neighbours."""
+    0 and 2 of a word meet neighbours. `vectors`: by instructions on vectors (`emit.vectors`) instead of pairs."""
 
     rows: tuple[int, ...]
     tail: bool
     places: int = 1
     interleaved: bool = False
+    vectors: bool = False
 
 
-def blocks_for(most: int, calls: Collection[tuple[int, int]], places: int = 1, *, interleaved: bool = False) -> Blocks:
+def blocks_for(
+    most: int,
+    calls: Collection[tuple[int, int]],
+    places: int = 1,
+    *,
+    interleaved: bool = False,
+    vectors: bool = False,
+) -> Blocks:
     """The blocks of at most so many rows for calls of (terms, rows)."""
     most = min(most, MOST_ROWS[places])
     rows = [size for size in BLOCKS if size <= most and any(left % (2 * size) >= size for _, left in calls)]
     return Blocks(
-        tuple(sorted({most, *rows}, reverse=True)), any(count % TERMS for count, _ in calls), places, interleaved
+        tuple(sorted({most, *rows}, reverse=True)),
+        any(count % TERMS for count, _ in calls),
+        places,
+        interleaved,
+        vectors,
     )
 
 
@@ -70,7 +83,12 @@ def row_sums(
     (wide, kind, following), (bits, other), targets = weights, operand, TARGETS[: blocks.places]
     takes = [", ".join(f"{results.pointed} *{to}" for to in targets)]
     takes += [f"const {kind} *w, const {other} *x, uint_fast16_t n, uint_fast16_t rows"]
-    loops = "\n".join(_block(count, (wide, bits, other), blocks, results) for count in blocks.rows)
+    loops = "\n".join(
+        vector_block(count, (wide, kind), operand, (results, list(targets)))
+        if blocks.vectors
+        else _block(count, (wide, bits, other), blocks, results)
+        for count in blocks.rows
+    )
     fast, start = indent(loops, "    "), "".join(f"    {line}\n" for line in results.start)
     at = ["p[i]", "p[n + i]"] if blocks.interleaved else ["*p", "p[n]"]
     plain = [(f"sum{place or ''}", to, at[place]) for place, to in enumerate(targets)]
@@ -89,7 +107,7 @@ def row_sums(
 /* to[i] is made of w[i * n] * x[0] + ... + w[i * n + n - 1] * x[n - 1] modulo 2**32 for i < rows{second}; n, rows > 0 */
 KT_NOINLINE void {name}({", ".join([*takes, *results.parameters])})
 {{
-{start}#if defined(KT_PAIRS)
+{start}#if defined({"KT_VECTORS" if blocks.vectors else "KT_PAIRS"})
 {fast}
 #else
     do {{

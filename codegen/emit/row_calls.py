@@ -53,7 +53,10 @@ def row_calls(context: Context) -> tuple[RowCall, ...]:
 
 def interleaved_weights(context: Context) -> dict[str, int]:
     """Parameters that are faster to read interleaved (`VariableStorage.interleaved`), with the length of their rows: whole ones that such
-    calls alone read, all with operands of a width for which that holds."""
+    calls alone read, all with operands of a width for which that holds. None where products are taken in vectors, which widen bytes as
+    they are loaded."""
+    if context.shape.vectors:
+        return {}
     storage, found = context.storage, dict[str, int]()
     others = {storage.program.result.variable}
     called = {id(product.operation): product for product in _called_products(context)}

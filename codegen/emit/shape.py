@@ -17,12 +17,15 @@ class CodeShape:
 
     `places`: how many places of a convolution's window meet these rows at a time: one, or two, which then meet two rows.
 
+    `vectors`: these products are taken a vector at a time, where the processor has instructions for that, instead of in pairs.
+
     `shared`: what several places compute is a function that they call (`sharing`), and loops are short rather than fast."""
 
     rows: int = 0
     unroll: int = 0
     shared: bool = False
     places: int = field(default=1, metadata={"content_absent_as": 1})
+    vectors: bool = field(default=False, metadata={"content_absent_as": False})
 
 
 PLAIN = "plain"
@@ -35,6 +38,8 @@ SHAPES: Mapping[str, CodeShape] = MappingProxyType(
         "rows2": CodeShape(2),
         "rows4": CodeShape(4),
         "places2": CodeShape(4, places=2),
+        "vectors1": CodeShape(1, vectors=True),
+        "vectors4": CodeShape(4, vectors=True),
         "unrolled8": CodeShape(unroll=8),
         "unrolled16": CodeShape(unroll=16),
         "compact": CodeShape(shared=True),

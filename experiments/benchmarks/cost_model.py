@@ -2,8 +2,9 @@
 
     python -m kilotune.experiments.benchmarks.cost_model [TARGET]           # errors of the shipped table
     python -m kilotune.experiments.benchmarks.cost_model [TARGET] --fit     # fit and write the table that is shipped
+    python -m kilotune.experiments.benchmarks.cost_model [TARGET] --fit --share 0.4     # to so much of the usual programs
 
-TARGET: avr (an ATmega328P at -Os), cortex-m0plus, cortex-m4. Fitted by non-negative least squares of relative errors, to
+TARGET: avr (an ATmega328P at -Os), cortex-m0plus, cortex-m4, cortex-m55. Fitted by non-negative least squares of relative errors, to
 random candidates of the bundled models in both fixed-point spaces, to random programs and to random convolutions; `compact`
 code, where the target has it, has cycles of its own, held to those of all other code, since fewer programs were run in it. The
 errors are on candidates drawn from other seeds, and once more with each model's own candidates left out of the fit.
@@ -201,6 +202,10 @@ class _Counts:
     programs: int
     convolutions: int
 
+    def part(self, share: float) -> _Counts:
+        """So much of them, and no less than one of each."""
+        return _Counts(*(max(1, round(share * count)) for count in (self.candidates, self.programs, self.convolutions)))
+
 
 def _observations(
     target: str, seed: int, counts: _Counts, compact: _Counts, more: Sequence[_CountingJob] = ()
@@ -231,6 +236,7 @@ def runner_of(target: str) -> Runner:
 def main(arguments: list[str]) -> None:
     """See the module's text."""
     fits = "--fit" in arguments
+    share = float(arguments.pop(arguments.index("--share") + 1)) if "--share" in arguments else 1.0
     target = next((a for a in arguments if not a.startswith("-")), "avr")
     compiler = avr_gcc() if target == "avr" else arm_gcc()
     start = time.process_time()
@@ -243,10 +249,12 @@ def main(arguments: list[str]) -> None:
             report(f"{target}, {title}: predictions against simulator runs", some, table.vector(SHAPES[shape]))
         return
     more = _as_jobs(single_operations())
-    seen = _observations(target, FIT_SEED, _Counts(32, 400, 200), _Counts(24, 300, 150), more)
+    counts, compact = (counts.part(share) for counts in (_Counts(32, 400, 200), _Counts(24, 300, 150)))
+    seen = _observations(target, FIT_SEED, counts, compact, more)
     found, summaries = _fitted(target, seen, test)
     made = {
-        "how": f"python -m kilotune.experiments.benchmarks.cost_model {target} --fit",
+        "how": f"python -m kilotune.experiments.benchmarks.cost_model {target} --fit"
+        + (f" --share {share:g}" if share < 1 else ""),
         "date": datetime.date.today().isoformat(),
         "compiler": compiler_version(compiler),
         "level": "-Os",

@@ -1,7 +1,8 @@
-"""The Cortex-M processors of two boards, emulated by QEMU."""
+"""The Cortex-M processors of three boards, emulated by QEMU."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
 
@@ -13,8 +14,13 @@ from kilotune.evaluators.architectures.cortex.project import PROJECTS
 from kilotune.evaluators.architectures.cortex.run import CortexTarget, load_plugin, qemu
 from kilotune.evaluators.device import Device
 
-PAIRED = ("cortex-m4",)
-"""Processors with instructions on pairs of 16 bits."""
+SHAPES: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {
+        "cortex-m4": ("places2", "rows4", "rows2", "rows1", PLAIN),  # instructions on pairs of 16 bits
+        "cortex-m55": ("vectors4", "vectors1", PLAIN),  # on vectors of 16 bytes
+    }
+)
+"""By processor, the code shapes that it gains by, the fastest first; all others have plain code alone."""
 
 ARCHITECTURE = Architecture(
     name="cortex",
@@ -23,6 +29,7 @@ ARCHITECTURE = Architecture(
     boards=(  # data sheets of the makers
         Device("mkr1000", "Arduino MKR1000, SAMD21 (Cortex-M0+)", 253952, 32768, 48_000_000, "cortex-m0plus"),
         Device("nano33", "Arduino Nano 33 BLE, nRF52840 (Cortex-M4F)", 983040, 262144, 64_000_000, "cortex-m4"),
+        Device("mps3", "Arm MPS3 with Corstone-300 (Cortex-M55)", 524288, 524288, 32_000_000, "cortex-m55"),
     ),
     target=lambda processor, clock_hz, level: CortexTarget(processor, level),  # what is counted hangs on no clock
     tools=(
@@ -42,5 +49,5 @@ ARCHITECTURE = Architecture(
     cost_table=lambda processor: processor,
     cost_tables=MappingProxyType({name: Path(__file__).with_name(f"{name}.json") for name in EMULATED}),
     projects=PROJECTS,
-    shapes=lambda processor: ("places2", "rows4", "rows2", "rows1", PLAIN) if processor in PAIRED else (PLAIN,),
+    shapes=lambda processor: SHAPES.get(processor, (PLAIN,)),
 )

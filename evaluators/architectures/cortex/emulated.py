@@ -34,6 +34,9 @@ EMULATED: Mapping[str, EmulatedBoard] = MappingProxyType(
             "4M",
             "4M",
         ),
+        "cortex-m55": EmulatedBoard(
+            "Cortex-M55", "mps3-an547", ("-mcpu=cortex-m55", "-mfloat-abi=hard"), "512K", "512K"
+        ),
     }
 )
 """By processor. The micro:bit's is a Cortex-M0, which has the same instructions as the M0+."""

@@ -72,4 +72,5 @@ def _project(processor: str, what: str) -> ProjectTarget:
 PROJECTS = (
     _project("cortex-m0plus", "a Makefile project for arm-none-eabi-gcc; `make run` runs it in QEMU"),
     _project("cortex-m4", "the same with a floating-point unit"),
+    _project("cortex-m55", "the same with vectors (Helium)"),
 )

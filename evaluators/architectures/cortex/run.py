@@ -30,7 +30,7 @@ def load_plugin() -> Path | None:
 
 @dataclass(frozen=True)
 class CortexTarget:
-    """A processor (`cortex-m0plus`, `cortex-m4`) and how programs are built for it. `seconds` of QEMU's time; an inference that
+    """A processor (`cortex-m0plus`, `cortex-m4`, `cortex-m55`) and how programs are built for it. `seconds` of QEMU's time; an inference that
     takes longer is taken for an endless loop."""
 
     processor: str

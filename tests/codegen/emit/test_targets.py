@@ -264,7 +264,7 @@ def test_pack_describes_files_that_are_there(tmp_path: Path) -> None:
 
 
 @needs_arm
-@pytest.mark.parametrize("target", ["cortex-m0plus", "cortex-m4"])
+@pytest.mark.parametrize("target", ["cortex-m0plus", "cortex-m4", "cortex-m55"])
 @pytest.mark.parametrize("kind", list(ir.ResultKind))
 def test_cortex_project_runs(kind: ir.ResultKind, target: str, tmp_path: Path) -> None:
     write_project(tmp_path / "out", *recorded(kind), {}, target)

@@ -15,6 +15,7 @@ from kilotune.codegen.emit.c import emit_c
 from kilotune.codegen.emit.pairs import MACRO, blocks_for, row_sums
 from kilotune.codegen.emit.row_results import UNCHANGED, result_kinds
 from kilotune.codegen.emit.shape import SHAPES
+from kilotune.codegen.emit.vectors import MACRO as VECTORS
 from kilotune.codegen.fixed.arithmetic import Accumulator
 from kilotune.codegen.fixed.table import Column, FixedBatch
 from kilotune.evaluators.architectures.architecture import Target
@@ -34,14 +35,14 @@ SIZES = [(n, rows) for n in (1, 2, 3, 4, 5, 8, 11, 54) for rows in (1, 2, 3, 4, 
 
 
 def every_size(
-    wide: int, bits: int, most: int, operands: int, *, interleaved: bool = False
+    wide: int, bits: int, most: int, operands: int, *, interleaved: bool = False, vectors: bool = False
 ) -> tuple[Artefact, np.ndarray]:
     """A program that sums rows of all sizes, from words that are aligned and from others; and its results."""
     random = np.random.default_rng(wide + bits + most)
     weights = random.integers(-(1 << (wide - 1)), 1 << (wide - 1), 54 * 7 + 3)
     operand = random.integers(-(1 << (bits - 1)), 1 << (bits - 1), 54 * operands + 3)
     weights[:9], operand[:9] = -(1 << (wide - 1)), -(1 << (bits - 1))
-    blocks = blocks_for(most, SIZES, operands, interleaved=interleaved)
+    blocks = blocks_for(most, SIZES, operands, interleaved=interleaved, vectors=vectors)
     function = row_sums("sums", (wide, f"int{wide}_t", "*w++"), (bits, f"int{bits}_t"), blocks, SUMS)
     lines, expected, matrices = [], [], []
     for at in (0, 1):
@@ -59,7 +60,7 @@ def every_size(
     total = np.concatenate(expected)
     source = (
         '#include "sizes.h"\n#define KT_INLINE static inline\n#define KT_NOINLINE static __attribute__((noinline))\n'
-        f"typedef int32_t kt_int32;\n{MACRO}\n{arrays}\n{function}\nvoid predict(int32_t *result)\n{{\n"
+        f"typedef int32_t kt_int32;\n{MACRO}\n{VECTORS}\n{arrays}\n{function}\nvoid predict(int32_t *result)\n{{\n"
         + "\n".join(lines)
         + "\n}\n"
     )
@@ -96,7 +97,20 @@ def test_interleaved_rows_of_every_size(most: int, operands: int, level: str) ->
     np.testing.assert_array_equal(outputs[0], wrapped)
 
 
+@pytest.mark.parametrize("level", ["-Os", "-O0"])
+@pytest.mark.parametrize(("most", "operands"), [(1, 1), (4, 1), (2, 2)])
+@pytest.mark.parametrize(("wide", "bits"), [(8, 8), (8, 16), (16, 8), (16, 16)])
+def test_vectors_of_every_size(wide: int, bits: int, most: int, operands: int, level: str) -> None:
+    """Whole vectors, those that a row ends within, and rows shorter than one; sums that wrap around."""
+    artefact, expected = every_size(wide, bits, most, operands, vectors=True)
+    outputs = CortexTarget("cortex-m55", level).run(artefact, np.zeros((1, 0), dtype=np.int8))[1].outputs
+    wrapped = (expected + (1 << 31)) % (1 << 32) - (1 << 31)
+    np.testing.assert_array_equal(outputs[0], wrapped)
+
+
 TARGETS: dict[str, Target] = {
+    "cortex-m55": CortexTarget("cortex-m55"),
+    "cortex-m55 -O3": CortexTarget("cortex-m55", "-O3"),
     "cortex-m4": CortexTarget("cortex-m4"),
     "cortex-m4 -O3": CortexTarget("cortex-m4", "-O3"),
     "cortex-m4 -O0": CortexTarget("cortex-m4", "-O0"),
@@ -107,7 +121,7 @@ TARGETS: dict[str, Target] = {
 
 @needs_avr
 @given(target=st.sampled_from(sorted(TARGETS)), shape=st.sampled_from(sorted(SHAPES)), made=single_products())
-@settings(suppress_health_check=list(HealthCheck), database=None, max_examples=14)
+@settings(suppress_health_check=list(HealthCheck), database=None, max_examples=18)
 def test_products_are_exact(target: str, shape: str, made: tuple[RandomModel, FixedBatch]) -> None:
     model, batch = made
     expected = run_reference(batch, model.parameters, model.features)[0]
@@ -158,6 +172,8 @@ def test_steps_of_shifted_products_on_an_avr() -> None:
         ("lenet-digits", "rows4", "cortex-m4", 0.7),
         ("lenet-digits", "places2", "cortex-m4", 0.65),
         ("mlp-diabetes", "rows4", "cortex-m4", 0.7),
+        ("lenet-digits", "vectors4", "cortex-m55", 0.35),
+        ("mlp-digits", "vectors4", "cortex-m55", 0.25),
         ("lenet-digits", "unrolled8", "avr", 0.9),
     ],
 )

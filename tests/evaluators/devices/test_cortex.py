@@ -23,7 +23,7 @@ from tests.evaluators.devices.hand_written import NO_SAMPLE, hand_written
 from tests.evaluators.devices.toolchains import needs_cortex
 
 pytestmark = [needs_cortex, pytest.mark.slow]
-PROCESSORS = ("cortex-m0plus", "cortex-m4")
+PROCESSORS = ("cortex-m0plus", "cortex-m4", "cortex-m55")
 
 
 def counts(body: str, processor: str) -> tuple[int, int]:
@@ -67,6 +67,29 @@ def test_pairs_and_unaligned_accesses_of_the_m4(assembly: str, cycles: int) -> N
     """Table 3-2 of its manual: what multiplies pairs and adds them takes a cycle, MLA of Table 3-1 two."""
     body = f'__asm__ volatile ("{assembly}" ::: "r0", "r1", "r2", "cc", "memory");'
     assert counts(body, "cortex-m4")[1] == cycles
+
+
+@pytest.mark.parametrize(
+    ("assembly", "cycles"),
+    [
+        ("vldrb.8 q0, [r0]\\n vldrb.8 q1, [r0]", 4),  # one pipeline, half a vector a cycle
+        ("vldrb.8 q0, [r0]\\n vmladava.s8 r2, q1, q1", 3),  # two pipelines
+        ("vldrh.16 q0, [r0]\\n vmladava.s16 r2, q1, q1\\n vldrb.s16 q0, [r0]\\n vadd.i32 q1, q1, q1", 5),
+        ("vmladava.s8 r2, q0, q1\\n vmul.i32 q0, q1, q1", 4),
+        ("vmovlb.s8 q0, q1\\n vshl.s32 q0, q1, q1", 4),
+        ("vldrb.8 q0, [r0]\\n nop\\n vmladava.s8 r2, q1, q1", 5),
+        ("vctp.8 r3", 1),
+        ("movs r3, #3\\n dls lr, r3\\n 1: nop\\n le lr, 1b", 5),  # the end of a loop takes nothing
+        ("movs r3, #0\\n wls lr, r3, 1f\\n nop\\n 1: nop", 5),
+        ("mov r0, sp\\n ldr r1, [r0]\\n ldr r2, [r0]", 4),  # scalars as on the M4
+    ],
+)
+def test_vectors_and_loops_of_the_m55(assembly: str, cycles: int) -> None:
+    """By hand, from the pipelines of LLVM's scheduling model."""
+    read = '"r0", "r1", "r2", "r3", "lr", "d0", "d1", "d2", "d3", "cc", "memory"'
+    body = f'__asm__ volatile ("mov r0, sp\\n {assembly}" ::: {read});'
+    empty = f'__asm__ volatile ("mov r0, sp" ::: {read});'
+    assert counts(body, "cortex-m55")[1] - counts(empty, "cortex-m55")[1] == cycles
 
 
 def test_peak_stack_counts_every_word() -> None:

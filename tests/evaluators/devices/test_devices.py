@@ -72,15 +72,21 @@ def test_a_cost_table_of_ones_own(tmp_path: Path) -> None:
         ({**MINE, "ram_bytes": True}, "ram_bytes: expected a whole number"),
         (
             {**MINE, "processor": "z80"},
-            "processor: expected cortex-m0plus, cortex-m4, or an AVR such as atmega328p, found 'z80'",
+            "processor: expected cortex-m0plus, cortex-m4, cortex-m55, or an AVR such as atmega328p, found 'z80'",
         ),
         ({**MINE, "name": ""}, "name: expected a text, found ''"),
         (
             {**MINE, "cost_table": "warp"},
-            "cost_table: expected avr, cortex-m0plus, cortex-m4, or a .json file, found 'warp'",
+            "cost_table: expected avr, cortex-m0plus, cortex-m4, cortex-m55, or a .json file, found 'warp'",
         ),
-        ({**MINE, "cost_table": "../costs/avr"}, "cost_table: expected avr, cortex-m0plus, cortex-m4, or a .json file"),
-        ({**MINE, "cost_table": "a" * 5000}, "cost_table: expected avr, cortex-m0plus, cortex-m4, or a .json file"),
+        (
+            {**MINE, "cost_table": "../costs/avr"},
+            "cost_table: expected avr, cortex-m0plus, cortex-m4, cortex-m55, or a .json file",
+        ),
+        (
+            {**MINE, "cost_table": "a" * 5000},
+            "cost_table: expected avr, cortex-m0plus, cortex-m4, cortex-m55, or a .json file",
+        ),
         ("[" * 100_000, "board.json: expected JSON"),
         (json.dumps(MINE).replace("8192", "9" * 5000), "board.json: expected JSON"),
         ({**MINE, "cost_table": "missing.json"}, "missing.json: expected a text file, found No such file"),

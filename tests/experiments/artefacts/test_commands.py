@@ -46,7 +46,19 @@ ASKED = {
     "reverse-split": ("--input", "kernel.json", "--strategy", "random", "--budget", "5trials"),
     "cm": ("--strategy", "random", "--budget", "2trials"),
 }
-TARGETS = {"shiftry": ("c", "arduino", "platformio", "zephyr", "cmsis-pack", "cortex-m0plus", "cortex-m4", "verilog")}
+TARGETS = {
+    "shiftry": (
+        "c",
+        "arduino",
+        "platformio",
+        "zephyr",
+        "cmsis-pack",
+        "cortex-m0plus",
+        "cortex-m4",
+        "cortex-m55",
+        "verilog",
+    )
+}
 NAMES = {"memory": "placement.csv", "reverse-split": "program.txt", "cm": "mapping.json"}
 
 
