@@ -10,7 +10,6 @@ limit is, some that short searches find near it are linked as well, and weigh mo
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
@@ -31,6 +30,9 @@ KIND_RIDGE = 3.0
 
 FAR_WEIGHT = 0.3
 """What a candidate weighs that was drawn, beside one that a search found near the limit."""
+
+MOST_BYTES = 1 << 31
+"""More no processor of these has: a stored estimate beyond it is damaged."""
 
 _SUMS = ("dot", "straight")
 
@@ -106,7 +108,7 @@ def stored_code_size(content: object) -> CodeSize | None:
         if not isinstance(content[name], dict):
             return None
         each += content[name].values()
-    known = all(isinstance(value, int | float) and math.isfinite(value) for value in each)
+    known = all(isinstance(value, int | float) and abs(value) <= MOST_BYTES for value in each)  # no NaN is
     return CodeSize(**content) if known else None
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import click
 
-from kilotune.codegen.diagnostics import sentence
+from kilotune.codegen.diagnostics import InputError, sentence
 from kilotune.codegen.emit.levels import LEVELS
 from kilotune.codegen.emit.shape import SHAPES
 from kilotune.experiments.commands import completion
@@ -263,7 +263,8 @@ def _explain(error: Exception) -> int:
         click.echo(f"tune: {error} Finished trials are kept: `tune list studies`, `tune resume STUDY`", err=True)
         return ExitStatus.INTERRUPTED
     if isinstance(error, ValueError | OSError | StoreError):
-        click.echo(f"tune: {sentence(str(error))}", err=True)
+        # what is wrong with a file is of bounded length as it is, each further thing beside the first one
+        click.echo(f"tune: {error if isinstance(error, InputError) else sentence(str(error))}", err=True)
         return ExitStatus.BAD_INPUT
     click.echo(f"tune: internal error: {type(error).__name__}: {error} (--debug shows where)", err=True)
     return ExitStatus.INTERNAL_ERROR

@@ -23,7 +23,8 @@ def emit_forest(plan: ForestPlan, name: str = "model", function: str = "predict"
     title = f"/* {comment_text(plan.forest.source.name)}: decision trees. Written by kilotune; changes will be lost. */"
     prototype = signature(interface, function)
     arrays, parts = _arrays(plan), _functions(plan)
-    body = [f"{prototype}\n{{\n" + "\n".join(f"    {line}" for line in _entry(plan)) + "\n}"]
+    unread = ["(void)x;"] if all(isinstance(tree, int) for tree in plan.trees) else []
+    body = [f"{prototype}\n{{\n" + "\n".join(f"    {line}" for line in (*unread, *_entry(plan))) + "\n}"]
     plain = [FLASH_MACROS.rstrip(), _NOINLINE, *(a.definition for a in arrays), *parts, *body]
     if assembled(plan):
         plain = [_assembler(plan, prototype, function), *plain, "#endif"]
@@ -194,7 +195,9 @@ def _add(plan: ForestPlan) -> str:
     assert votes is not None
     score = int_type(plan.forest.leaves.score_bits)
     kind, short = _weight_type(plan), plan.weight_bytes == 1
-    weight = f"({kind})KT_NEXT8(at)" if short else f"({kind})kt_next_pair(&at)"
+    added = f"score[voted >> 1] += ({kind})KT_NEXT8(at);"
+    if not short:
+        added = f"score[voted >> 1] = ({score})(score[voted >> 1] + ({kind})kt_next_pair(&at));"
     lines = [f"KT_NOINLINE void kt_vote({score} *score, {leaf} leaf)", "{"]
     if not votes.rows:
         return "\n".join([*lines, f"    score[leaf] += {votes.whole};", "}"])
@@ -209,7 +212,7 @@ def _add(plan: ForestPlan) -> str:
             "    uint8_t voted;",
             "    do {",
             "        voted = KT_NEXT_PLACE8(at);",
-            f"        score[voted >> 1] += {weight};",
+            f"        {added}",
             "    } while (!(voted & 1));",
             "}",
         ]

@@ -179,6 +179,8 @@ def _forest(graph: TrainedGraph, node: TrainedNode, path: Path) -> Forest:
     classifies = node.kind.endswith("Classifier")
     classes = classes_of(node, graph.constants)
     names = _numbers(node, "classlabels_int64s") or _numbers(node, "classlabels_strings")
+    if classifies and len(names) < 2:  # scikit-learn and ONNX Runtime disagree about what the answer is then
+        raise ValueError(f"expected at least two classes, found {len(names) or 'none'}")
     nodes = _nodes(node)
     if nodes.feature.size and not 0 <= nodes.feature.min() <= nodes.feature.max() < graph.input_shape[1]:
         raise ValueError(f"expected features 0 to {graph.input_shape[1] - 1}, found {int(nodes.feature.max())}")

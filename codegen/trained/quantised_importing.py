@@ -45,7 +45,8 @@ def import_quantised_bundle(path: Path, data: Path, label: str | None = None, re
     given, made = model.input_grid, model.output_grid
     if given is None or not is_quantised(converted.program):
         expected = "a quantised model for --keep-quantisation, with an input of 8 bits or one that is quantised first"
-        raise InputError(str(path), expected=expected, found="one of floats")
+        found = "one of floats" if given is None else "one that moves its integers and computes nothing with them"
+        raise InputError(str(path), expected=expected, found=found)
     if wanted is Returns.CLASS:
         check_scores(model, converted)
     parts = [

@@ -29,7 +29,7 @@ class KeptWork:
         key = fingerprint("work of a search", SEMANTICS, self._version, subject)
         kept = self._cache.artefact(key)
         if kept is not None:
-            with contextlib.suppress(ValueError):
+            with contextlib.suppress(ValueError, RecursionError):
                 return json.loads(kept)
         made = work()
         self._cache.keep_artefact(key, json.dumps(made).encode())

@@ -8,13 +8,14 @@ import signal
 from dataclasses import dataclass
 from pathlib import PurePath
 
+from kilotune.codegen import diagnostics
 from kilotune.experiments.commands.exit_status import ExitStatus
 from kilotune.experiments.fuzz.case import FuzzCase
 from kilotune.experiments.fuzz.kind import Kind
 from kilotune.experiments.fuzz.sandbox import Ran
 
 EXPECTED = (ExitStatus.FEASIBLE, ExitStatus.INFEASIBLE, ExitStatus.BAD_INPUT)
-MOST_LETTERS = 700
+MOST_LETTERS = diagnostics.MOST_LETTERS + diagnostics.MOST_LETTERS_BESIDES + 60
 """The longest message: one that repeats half of a file says nothing."""
 
 SHOWN_THROUGH = re.compile(

@@ -8,13 +8,17 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+import onnx
 import pytest
+from onnx import TensorProto, helper
 
 from kilotune.experiments.cli import cli, main
 from kilotune.experiments.commands.exit_status import ExitStatus
 from kilotune.experiments.models.catalogue import model_path
 
 MODEL = "protonn-digits"
+STRANGE = ("Sign", "Sin", "Cos", "Round", "Mish", "Softplus", "Det")
+"""Operators of ONNX that no model of ours has."""
 
 
 def tune(*arguments: str) -> int:
@@ -52,6 +56,18 @@ def change(array: np.ndarray, place: tuple[int, ...], value: float) -> np.ndarra
     changed = array.copy()
     changed[place] = value
     return changed
+
+
+def test_all_obstacles_of_a_file_are_told(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Also where the list of operators that are supported has taken the room of one sentence."""
+    nodes = [helper.make_node(kind, [f"t{number}"], [f"t{number + 1}"]) for number, kind in enumerate(["Erf", *STRANGE])]
+    ends = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [1, 4]) for name in ("t0", f"t{len(nodes)}")]
+    onnx.save(helper.make_model(helper.make_graph(nodes, "net", ends[:1], ends[1:]), ir_version=8), "net.onnx")
+    np.savez("net.npz", X=np.zeros((9, 4)))
+    assert tune("--space", "shiftry", "--input", "net.onnx", "--data", "net.npz") == ExitStatus.BAD_INPUT
+    said = capsys.readouterr().err
+    for number, kind in enumerate(STRANGE, start=1):
+        assert f"node {number} ({kind} that writes 't{number + 1}'): not supported" in said
 
 
 def with_nan(folder: Path) -> None:

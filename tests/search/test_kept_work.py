@@ -42,11 +42,14 @@ def test_it_is_made_once_for_all_that_ask_for_the_same(tmp_path: Path) -> None:
     assert made.times == 4
 
 
-def test_other_code_and_what_cannot_be_read_are_no_answers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("damaged", [b"{", b"[" * 100_000])
+def test_other_code_and_what_cannot_be_read_are_no_answers(
+    damaged: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path, made = tmp_path / "evaluations.db", Made(5)
     KeptWork(EvaluationCache(path), SPACE).recalled(["x"], made)
     with sqlite3.connect(path) as connection:
-        connection.execute("UPDATE artefacts SET content = ?", [b"{"])
+        connection.execute("UPDATE artefacts SET content = ?", [damaged])
     assert KeptWork(EvaluationCache(path), SPACE).recalled(["x"], made) == 5
     assert KeptWork(EvaluationCache(path), SPACE).recalled(["x"], made) == 5
     assert made.times == 2, "mended"

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import shutil
+import signal
 import subprocess
 import tempfile
 from dataclasses import dataclass
@@ -16,6 +18,8 @@ from kilotune.evaluators.compiled_library import build_library
 from kilotune.evaluators.simulated import Artefact, DeviceError, SimulatedRun, Sizes, Trace
 
 SECONDS = 120
+PATIENCE = 30
+"""How many seconds a processor of its own may have to be waited for, by the second of its time."""
 
 
 def qemu() -> str | None:
@@ -30,8 +34,8 @@ def load_plugin() -> Path | None:
 
 @dataclass(frozen=True)
 class CortexTarget:
-    """A processor (`cortex-m0plus`, `cortex-m4`, `cortex-m55`) and how programs are built for it. `seconds` of QEMU's time; an inference that
-    takes longer is taken for an endless loop."""
+    """A processor (`cortex-m0plus`, `cortex-m4`, `cortex-m55`) and how programs are built for it. `seconds` of QEMU's
+    processor time, so that a machine with other work gives it no less; inferences that take longer are taken for an endless loop."""
 
     processor: str
     level: str = "-Os"
@@ -84,10 +88,16 @@ def _execute(firmware: CortexFirmware, inputs: npt.NDArray[np.generic], folder: 
     ]
     command += ["-semihosting-config", "enable=on,target=native", "-kernel", "firmware.elf"]
     command += ["-plugin", f"{plugin},start={start},end={end},core={core},counts=counts.txt"]
+    limited = ["sh", "-c", 'ulimit -t "$0" && exec "$@"', str(math.ceil(seconds)), *command]
+    late = f"On {firmware.processor} the inferences did not end within {seconds:g} seconds."
     try:
-        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False, timeout=seconds)
+        done = subprocess.run(
+            limited, cwd=folder, capture_output=True, text=True, check=False, timeout=PATIENCE * seconds
+        )
     except subprocess.TimeoutExpired:
-        raise DeviceError(f"On {firmware.processor} the inferences did not end within {seconds:g} seconds.") from None
+        raise DeviceError(late) from None
+    if done.returncode in (-signal.SIGXCPU, -signal.SIGKILL):
+        raise DeviceError(late)
     if done.returncode:
         raise DeviceError(f"On {firmware.processor} the program stopped with a fault. {done.stderr.strip()[-200:]}")
 

@@ -132,3 +132,9 @@ def test_more_results_than_anything_holds_are_refused(tmp_path: Path) -> None:
     })  # fmt: skip
     with pytest.raises(InputError, match="expected at most 4096 n_targets, found 1099511627776"):
         read_forest(Case("one", (1, 6), [node], domain="ai.onnx.ml").write(tmp_path))
+
+
+def test_a_forest_of_one_class_is_refused(tmp_path: Path) -> None:
+    """ONNX Runtime answers 1 where its score is above 0: a class that the file has not."""
+    with pytest.raises(InputError, match="expected at least two classes, found 1"):
+        read_forest(written(random_ensemble(0, classes=1, by_column=True), tmp_path))

@@ -57,7 +57,7 @@ def ran(status: int = 4, stderr: str = REFUSED, **changes: object) -> Ran:
         (ran(4, REFUSED + REFUSED), "no single line"),
         (ran(4, ""), "no single line"),
         (ran(4, "tune: in.json: \x1b[2J"), "unprintable message"),
-        (ran(4, "tune: in.json: " + "x" * 1000), "long message"),
+        (ran(4, "tune: in.json: " + "x" * 3000), "long message"),
         (ran(4, "tune: in.json: 'NoneType' object is not subscriptable"), "Python's own words"),
         (ran(4, "tune: expected a number, found none"), "place not named"),
         (ran(0, "", files={"in.json": b"{ }"}), "changed file"),
