@@ -26,8 +26,8 @@ def lanes(wide: int, bits: int) -> int:
 def vector_block(
     rows: int, weights: tuple[int, str], operand: tuple[int, str], results: tuple[ResultKinds, list[str]]
 ) -> str:
-    """The loop over blocks of so many rows. `weights`, `operand`: their width and type; `results`: what becomes of sums, and the pointers to
-    what is made of each operand's."""
+    """The loop over blocks of so many rows. `weights`, `operand`: their width and type; `results`: what becomes of sums, and the pointers
+    to what is made of each operand's."""
     (wide, kind), (bits, other), (kinds, targets) = weights, operand, results
     count, places = lanes(wide, bits), range(len(targets))
     sums = [[f"s{len(targets) * row + place}" for place in places] for row in range(rows)]

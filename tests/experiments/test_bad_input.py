@@ -60,7 +60,9 @@ def change(array: np.ndarray, place: tuple[int, ...], value: float) -> np.ndarra
 
 def test_all_obstacles_of_a_file_are_told(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Also where the list of operators that are supported has taken the room of one sentence."""
-    nodes = [helper.make_node(kind, [f"t{number}"], [f"t{number + 1}"]) for number, kind in enumerate(["Erf", *STRANGE])]
+    nodes = [
+        helper.make_node(kind, [f"t{number}"], [f"t{number + 1}"]) for number, kind in enumerate(["Erf", *STRANGE])
+    ]
     ends = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [1, 4]) for name in ("t0", f"t{len(nodes)}")]
     onnx.save(helper.make_model(helper.make_graph(nodes, "net", ends[:1], ends[1:]), ir_version=8), "net.onnx")
     np.savez("net.npz", X=np.zeros((9, 4)))
