@@ -1,7 +1,7 @@
 """A TensorFlow Lite model that says where its tensors lie, by an offline memory plan, and that has its operators in another order.
 
-The plan is a list of 32-bit integers in a buffer that the metadata `OfflineMemoryAllocation` names: a version, the number of subgraphs,
-the number of offsets, and for each tensor its offset in the head of the arena, or -1 for one that is placed when the model is loaded
+The plan is a list of 32-bit integers in a buffer that the metadata `OfflineMemoryAllocation` names: a version, the subgraph
+(1 for the only one, as Arm's Vela writes it; the runtime reads neither of these two), the number of offsets, and for each tensor its offset in the head of the arena, or -1 for one that is placed when the model is loaded
 ("Memory Management in TensorFlow Lite Micro"). Offsets of a flatbuffer lead forward, so what is new stands before the old content,
 which stays as it is; only the list of operators is written anew where their order is.
 """
@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from kilotune.codegen.tflite.model_file import IDENTIFIER, IDENTIFIER_AT
 
 METADATA_NAME = b"OfflineMemoryAllocation"
-VERSION, SUBGRAPHS, PLACED_AT_RUN_TIME = 1, 1, -1
+VERSION, SUBGRAPH, PLACED_AT_RUN_TIME = 1, 1, -1
 
 ALIGNMENT = 16
 """What buffers of a model are aligned to: the old content moves by a multiple of it."""
@@ -27,7 +27,7 @@ BUFFERS, METADATA, SUBGRAPH_LIST, SUBGRAPH_OPERATORS = 4, 6, 2, 3
 
 def plan_words(tensors: int, offsets: Mapping[int, int]) -> tuple[int, ...]:
     """The plan of a model with so many tensors. `offsets` in bytes, by a tensor's number."""
-    return (VERSION, SUBGRAPHS, tensors, *(offsets.get(number, PLACED_AT_RUN_TIME) for number in range(tensors)))
+    return (VERSION, SUBGRAPH, tensors, *(offsets.get(number, PLACED_AT_RUN_TIME) for number in range(tensors)))
 
 
 def with_plan(content: bytes, plan: Sequence[int], order: Sequence[int] | None = None) -> bytes:

@@ -3,10 +3,10 @@
     python -m kilotune.experiments.benchmarks.inner_loops [--storage URL] STUDY ...
     python -m kilotune.experiments.benchmarks.inner_loops --everywhere STUDY ...
 
-A study is one of `tune --space shiftry|seedot --device uno|nano33`. Multiply-accumulates are those of matrix products and convolutions,
+A study is one of `tune --space shiftry|seedot --device uno|nano33|mps3`. Multiply-accumulates are those of matrix products and convolutions,
 padding included; the cycles are those of the whole inference, so what is above the bound is everything else too: loops, calls, additions
 of biases, activations, pooling. The bound is what loading and multiplying 8 or 16 bits takes in the fastest inner loop, without the loop.
---everywhere runs the program on a simulated Uno, Cortex-M0+ and Cortex-M4, plain and in each processor's fastest shape, on all training
+--everywhere runs the program on a simulated Uno, Cortex-M0+, Cortex-M4 and Cortex-M55, plain and in each processor's fastest shape, on all training
 and test samples, and counts those whose outputs are the batch simulator's bit for bit; a difference ends it with the operation's name.
 """
 
@@ -20,6 +20,7 @@ from kilotune.codegen import ir
 from kilotune.codegen.emit.pairs import BLOCKS, TERMS, interleaves, step_instructions
 from kilotune.codegen.emit.products import ADDITIONS
 from kilotune.codegen.emit.shape import PLAIN
+from kilotune.codegen.emit.vectors import lanes
 from kilotune.codegen.fixed.table import Column, FixedBatch
 from kilotune.evaluators.architectures.registry import code_shapes
 from kilotune.evaluators.device import Device
@@ -33,7 +34,7 @@ from kilotune.experiments.studies import tuning
 from kilotune.experiments.studies.placing_finalists import exported_trial
 from kilotune.experiments.studies.storage import open_store
 
-DEVICES = ("uno", "mkr1000", "nano33")
+DEVICES = ("uno", "mkr1000", "nano33", "mps3")
 SAMPLES = 10
 AVR_CYCLES = {"lpm": 3, "ld": 2, "mul": 2, "muls": 2, "mulsu": 2}
 """Instructions that take more than one cycle, by the AVR Instruction Set Manual."""
@@ -67,6 +68,8 @@ def bound(batch: FixedBatch, processor: str) -> float:
 
 def _least(widths: tuple[int, int, int], processor: str) -> float:
     wide, other, sums = widths
+    if processor == "cortex-m55":
+        return 2 / lanes(other, wide)  # loads have a pipeline of their own
     if processor.startswith("cortex"):
         lines = step_instructions(BLOCKS[0], other, wide, interleaved=interleaves(other, wide))
         loads = [line.startswith("ldr") for line in lines]
