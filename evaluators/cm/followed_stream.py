@@ -1,4 +1,4 @@
-"""A stream of images that is simulated as far as is asked for: what comes of its first images alone, and then of all of them.
+"""A stream of images that is simulated as far as is asked for: what its first images hold, and then what comes of all of them.
 
 Until something of image n happens, a stream of n images and one of more are the same, tick for tick. So they are simulated together as far
 as that, and then each by itself.
@@ -13,6 +13,9 @@ from kilotune.evaluators.cm.stream import Setting, StreamTiming
 from kilotune.evaluators.cm.timing import DEADLOCK, load_timing, simulate, simulated, timing_of
 from kilotune.evaluators.cm.timing_arrays import OutcomeArrays, StreamProblem, stream_problem
 from kilotune.evaluators.interruptible import StopFlag
+
+CAME_BACK = 2
+"""Status of a simulation whose state has come back, relative to the image that is through."""
 
 AHEAD = 4
 """Status of a simulation that has come to the image before which it was to stop."""
@@ -39,11 +42,14 @@ class FollowedStream:
         kernel = load_timing()
         return None if kernel is None else cls(kernel, setting, images, wanted)
 
-    def first(self, images: int) -> StreamTiming:
-        """What comes of so many images alone, until all of them are through."""
+    def held(self, images: int) -> tuple[int, ...] | None:
+        """The most packets that each stream ever holds, by stream: of an endless stream of images where the state comes back before
+        something of that image happens; else of so many images alone, until all of them are through. None: something waited for room."""
         self._go_on(images)
+        if self._status == CAME_BACK:  # all that ever happens has happened once
+            return self._timing().held
         if self._status != AHEAD:
-            return simulate(self._setting, images)
+            return simulate(self._setting, images).held
         problem = StreamProblem.from_buffer_copy(self._problem)
         problem.images, problem.wanted, problem.settle = images, images, False
         found = OutcomeArrays.of(self._setting, images, record_starts=False)
@@ -53,11 +59,14 @@ class FollowedStream:
             return int(self._kernel.kilotune_stream_alone(self._run, ctypes.byref(problem), ctypes.byref(outcome)))
 
         status = simulated(self._setting, images, call, self._flag)
-        return timing_of(self._setting, found, outcome, stopped=status == DEADLOCK)
+        return timing_of(self._setting, found, outcome, stopped=status == DEADLOCK).held
 
     def all(self) -> StreamTiming:
         """What comes of all of them."""
         self._go_on(0)
+        return self._timing()
+
+    def _timing(self) -> StreamTiming:
         return timing_of(self._setting, self._found, self._outcome, stopped=self._status == DEADLOCK)
 
     def _go_on(self, before: int) -> None:

@@ -1,6 +1,7 @@
 /* What happens at later ticks: packets that ask for a link or are delivered, iterations that finish; each is a number, and how many there
  * are of it. Of the next NEAR ticks a row of bytes says how many, in order without being sorted: most packets are behind a link after a
- * tick or a few. What is further away waits on a wheel of buckets, a tick each, where that of a later turn of the wheel stays.
+ * tick or a few. Large networks have many numbers and few events a tick: bytes of their own say which groups of a row to look at. What is
+ * further away waits on a wheel of buckets, a tick each, where that of a later turn of the wheel stays.
  */
 #include <stdint.h>
 #include <stdlib.h>
@@ -25,6 +26,8 @@ typedef struct { int32_t first, last; } Bucket;
 typedef struct {
     int32_t kinds;        /* events are numbers below it; whole groups */
     uint8_t *rows;        /* NEAR times `kinds` */
+    uint8_t *groups;      /* NEAR times `blocks` groups: a byte for each group of a row in which there may be anything */
+    int32_t blocks;
     int32_t *many;        /* likewise */
     uint8_t in_row[NEAR]; /* whether there is anything */
     int64_t on_wheel;
@@ -39,14 +42,17 @@ static int open_events(Events *e, int32_t kinds) {
     e->kinds = kinds;
     e->rows = calloc(NEAR, (size_t)kinds);
     e->many = calloc(NEAR * sizeof(int32_t), (size_t)kinds);
+    e->blocks = whole_groups(kinds / GROUP) / GROUP;
+    e->groups = calloc(NEAR * GROUP, (size_t)e->blocks + 1);
     e->spare = -1;
     for (int32_t k = 0; k < WHEEL; k++) e->buckets[k] = (Bucket){-1, -1};
-    return e->rows && e->many ? 0 : -1;
+    return e->rows && e->many && e->groups ? 0 : -1;
 }
 
 static void close_events(Events *e) {
     free(e->rows);
     free(e->many);
+    free(e->groups);
     free(e->chunks);
 }
 
@@ -57,9 +63,11 @@ static int copy_events(Events *to, const Events *from) {
     memcpy(chunks, from->chunks, sizeof(Chunk) * (size_t)from->chunk_count);
     memcpy(to->rows, from->rows, NEAR * (size_t)from->kinds);
     memcpy(to->many, from->many, NEAR * sizeof(int32_t) * (size_t)from->kinds);
+    memcpy(to->groups, from->groups, NEAR * GROUP * (size_t)from->blocks);
     Events copied = *from;
     copied.rows = to->rows;
     copied.many = to->many;
+    copied.groups = to->groups;
     copied.chunks = chunks;
     *to = copied;
     return 0;
@@ -68,6 +76,8 @@ static int copy_events(Events *to, const Events *from) {
 static int32_t turn_of(int64_t tick) { return (int32_t)(tick / WHEEL); }
 static uint8_t *row_of(const Events *e, int64_t tick) { return e->rows + (size_t)(tick & (NEAR - 1)) * (size_t)e->kinds; }
 static int32_t *many_of(const Events *e, int64_t tick) { return e->many + (size_t)(tick & (NEAR - 1)) * (size_t)e->kinds; }
+
+static uint8_t *groups_of(const Events *e, int64_t tick) { return e->groups + (size_t)(tick & (NEAR - 1)) * GROUP * (size_t)e->blocks; }
 
 static int is_empty(const Events *e, int64_t tick) {
     return !e->in_row[tick & (NEAR - 1)] && e->buckets[tick & (WHEEL - 1)].first < 0;
@@ -79,9 +89,30 @@ static int are_coming(const Events *e) {
     return found;
 }
 
+/* A bit for each byte of a group that is not 0. */
+static inline uint64_t bits_of_group(const uint8_t *bytes) {
+    uint64_t bits = 0;
+#ifdef __SSE2__
+    for (int32_t k = 0; k < GROUP; k += 16) {
+        __m128i none = _mm_cmpeq_epi8(_mm_loadu_si128((const __m128i *)(bytes + k)), _mm_setzero_si128());
+        bits |= (uint64_t)(uint16_t)~_mm_movemask_epi8(none) << k;
+    }
+#else
+    for (int32_t k = 0; k < GROUP; k++) bits |= (uint64_t)(bytes[k] != 0) << k;
+#endif
+    return bits;
+}
+
 /* All of a tick has happened. */
 static void end_tick(Events *e, int64_t tick) {
-    if (e->in_row[tick & (NEAR - 1)]) memset(row_of(e, tick), 0, (size_t)e->kinds);
+    uint8_t *row = row_of(e, tick);
+    uint8_t *groups = groups_of(e, tick);
+    if (!e->in_row[tick & (NEAR - 1)]) return;
+    for (int32_t block = 0; block < e->blocks; block++) {
+        for (uint64_t left = bits_of_group(groups + block * GROUP); left; left &= left - 1)
+            memset(row + (size_t)(block * GROUP + __builtin_ctzll(left)) * GROUP, 0, GROUP);
+        memset(groups + block * GROUP, 0, GROUP);
+    }
     e->in_row[tick & (NEAR - 1)] = 0;
 }
 
@@ -120,6 +151,7 @@ static inline void add_near(Events *e, int64_t tick, int32_t what, int32_t count
     uint8_t *there = row_of(e, tick) + what;
     int32_t together = *there + count;
     e->in_row[tick & (NEAR - 1)] = 1;
+    groups_of(e, tick)[(uint32_t)what / GROUP] = 1;
     if (__builtin_expect(together >= MANY, 0)) {
         int32_t *many = many_of(e, tick) + what;
         *many = (*there == MANY ? *many : *there) + count;
@@ -141,33 +173,31 @@ static inline int32_t count_of(const Events *e, int64_t tick, int32_t what) {
     return __builtin_expect(count == MANY, 0) ? many_of(e, tick)[what] : count;
 }
 
-/* A bit for each byte of a group that is not 0. */
-static inline uint64_t bits_of_group(const uint8_t *bytes) {
-    uint64_t bits = 0;
-#ifdef __SSE2__
-    for (int32_t k = 0; k < GROUP; k += 16) {
-        __m128i none = _mm_cmpeq_epi8(_mm_loadu_si128((const __m128i *)(bytes + k)), _mm_setzero_si128());
-        bits |= (uint64_t)(uint16_t)~_mm_movemask_epi8(none) << k;
-    }
-#else
-    for (int32_t k = 0; k < GROUP; k++) bits |= (uint64_t)(bytes[k] != 0) << k;
-#endif
+/* Of the groups of a block, bits, those from `first` to before `end`. */
+static inline uint64_t groups_between(uint64_t bits, int32_t block, int32_t first, int32_t end) {
+    if (first > block * GROUP) bits &= ~(uint64_t)0 << (first - block * GROUP);
+    if (end < block * GROUP + GROUP) bits &= ((uint64_t)1 << (end - block * GROUP)) - 1;
     return bits;
 }
 
 /* The numbers from `first` to before `end`, whole groups, of which there is an event at a tick; how many. `numbers`: room for eight more. */
-static int32_t list_events(const Events *e, int64_t tick, int32_t first, int32_t end, int32_t *numbers) {
+static inline int32_t list_events(const Events *e, int64_t tick, int32_t first, int32_t end, int32_t *numbers) {
     const uint8_t *row = row_of(e, tick);
+    const uint8_t *groups = groups_of(e, tick);
     int32_t count = 0;
-    for (int32_t group = first; group < end; group += GROUP) {
-        uint64_t bits = bits_of_group(row + group);
-        int32_t next = count + __builtin_popcountll(bits);
-        for (; count < next; count += 8) /* a branch in eight that could be guessed wrong */
-            for (int32_t k = 0; k < 8; k++) {
-                numbers[count + k] = group + __builtin_ctzll(bits | (uint64_t)1 << 63);
-                bits &= bits - 1;
-            }
-        count = next;
+    for (int32_t block = first / GROUP / GROUP; block * GROUP < end / GROUP; block++) {
+        uint64_t left = groups_between(bits_of_group(groups + block * GROUP), block, first / GROUP, end / GROUP);
+        for (; left; left &= left - 1) {
+            int32_t group = (block * GROUP + __builtin_ctzll(left)) * GROUP;
+            uint64_t bits = bits_of_group(row + group);
+            int32_t next = count + __builtin_popcountll(bits);
+            for (; count < next; count += 8) /* a branch in eight that could be guessed wrong */
+                for (int32_t k = 0; k < 8; k++) {
+                    numbers[count + k] = group + __builtin_ctzll(bits | (uint64_t)1 << 63);
+                    bits &= bits - 1;
+                }
+            count = next;
+        }
     }
     return count;
 }

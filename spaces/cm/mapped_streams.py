@@ -112,7 +112,7 @@ class MappedStreams:
             starts, pace = self.simulate(lowered, unbounded, HELD_IMAGES).starts, known.occupied.pace
             assert starts is not None
             return replace(known, held=held_packets(lowered.pipeline, lowered.streams, lowered.ticks, starts, pace))
-        held = followed.first(HELD_IMAGES).held
+        held = followed.held(HELD_IMAGES)
         assert held is not None  # nothing waits for room
         packets = held_with_room(lowered.streams, held)
         return replace(known, held=packets, unbounded=UnboundedStream(first, followed))
