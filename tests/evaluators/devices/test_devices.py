@@ -23,7 +23,7 @@ def write(folder: Path, content: object) -> str:
 
 
 def test_known_boards() -> None:
-    assert [device.name for device in boards()] == ["uno", "mega", "mkr1000", "nano33"]
+    assert [device.name for device in boards()] == ["uno", "mega", "mkr1000", "nano33", "mps3"]
     uno = find_device("uno")
     assert (uno.flash_bytes, uno.ram_bytes, architecture_of(uno.processor).name) == (32256, 2048, "avr")
     assert architecture_of(find_device("nano33").processor).name == "cortex"
@@ -31,7 +31,7 @@ def test_known_boards() -> None:
 
 def test_an_unknown_name_lists_the_known_ones() -> None:
     with pytest.raises(
-        ValueError, match="There is no device 'due'; there are uno, mega, mkr1000, nano33, or a JSON file"
+        ValueError, match="There is no device 'due'; there are uno, mega, mkr1000, nano33, mps3, or a JSON file"
     ):
         find_device("due")
 

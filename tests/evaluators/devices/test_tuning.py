@@ -251,6 +251,6 @@ def test_doctor_knows_that_an_emulator_alone_counts_nothing(tmp_path: Path) -> N
 
 def test_devices_are_listed(tmp_path: Path) -> None:
     listed = json.loads(tune(tmp_path, "list", "devices", "--json").stdout)
-    assert [row["name"] for row in listed] == ["uno", "mega", "mkr1000", "nano33"]
+    assert [row["name"] for row in listed] == ["uno", "mega", "mkr1000", "nano33", "mps3"]
     assert listed[0]["processor"] == "atmega328p"
     assert [row["cost_table"] for row in listed] == ["avr", "avr", "cortex-m0plus", "cortex-m4", "cortex-m55"]

@@ -61,7 +61,7 @@ def test_programs_decide_as_scikit_learn_and_fit(folder: Path, forest: RandomFor
     assert found["on_device"]["measured"]["flash_bytes"] == found["metrics"]["flash_bytes"]
 
 
-@pytest.mark.parametrize("device", ["uno", "mkr1000", "nano33"])
+@pytest.mark.parametrize("device", ["uno", "mkr1000", "nano33", "mps3"])
 def test_devices_return_what_the_integers_say(device: str, folder: Path) -> None:
     board = find_device(device)
     if missing_tools(board) is not None:
