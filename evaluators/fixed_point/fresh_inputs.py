@@ -7,6 +7,7 @@ Two of them are told apart by who changes the class of fewer of many such inputs
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
@@ -37,28 +38,36 @@ MOST_FEATURES = 1 << 24
 
 
 class PairedFlips(NamedTuple):
-    """Two programs on so many `inputs`: of how many the first alone changes the class, the second alone, and both."""
+    """Two programs on so many `inputs`, which are like so many `samples`: of how many the first alone changes the class, the second alone,
+    and both."""
 
     inputs: int
+    samples: int
     only_first: int
     only_second: int
     both: int
 
 
-def paired_flips(samples: FixedPointEvaluator, first: FixedBatch, second: FixedBatch) -> PairedFlips | None:
-    """Two programs of a classifier, a batch of one each, on the same made-up inputs like the samples of an evaluator. None for a program
-    that returns no class, and where it touches so much that there is no time for LEAST_PAIRED of them."""
+def paired_flips(
+    samples: FixedPointEvaluator, firsts: Iterable[FixedBatch], second: FixedBatch
+) -> Iterator[PairedFlips]:
+    """Programs of a classifier, a batch of one each, beside a second one on the same made-up inputs like the samples of an evaluator; each
+    is run when it is asked for. Nothing for a program that returns no class, and where it touches so much that there is no time for
+    LEAST_PAIRED of them."""
     task = samples.task
     if task.program.result_kind is not ir.ResultKind.CLASS:
-        return None
+        return
     affordable = MOST_TOUCHED_PAIRED // max(1, samples.simulator.steps.elements_touched)
     count = min(MOST_PAIRED, affordable, MOST_FEATURES // max(1, task.features.shape[1]))
     if count < LEAST_PAIRED:
-        return None
+        return
     inputs = similar_inputs(task.features, count, PAIRED_SEED)
     evaluator = samples.on(replace(task, features=inputs, targets=np.zeros(count)))
-    left, right = (evaluator.simulator.run(one)[0, :, 0] != evaluator.float_outputs[:, 0] for one in (first, second))
-    return PairedFlips(count, int((left & ~right).sum()), int((right & ~left).sum()), int((left & right).sum()))
+    right = evaluator.simulator.run(second)[0, :, 0] != evaluator.float_outputs[:, 0]
+    for first in firsts:
+        left = evaluator.simulator.run(first)[0, :, 0] != evaluator.float_outputs[:, 0]
+        shared = int((left & right).sum())
+        yield PairedFlips(count, len(task.features), int(left.sum()) - shared, int(right.sum()) - shared, shared)
 
 
 @dataclass(frozen=True)
