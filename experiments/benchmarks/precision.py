@@ -79,10 +79,9 @@ class Comparable:
     def __init__(self, space: RankedBy) -> None:
         self.space = space
 
-    def paired_flips(self, firsts: Sequence[Trial], second: Trial) -> Iterator[PairedFlips]:
-        """Whose class each of them changes."""
-        programs = (self.space.lower([first.assignment]) for first in firsts)
-        return paired_flips(self.space.evaluator, programs, self.space.lower([second.assignment]))
+    def paired_flips(self, first: Trial, second: Trial) -> PairedFlips | None:
+        """Whose class either changes."""
+        return paired_flips(self.space.evaluator, *(self.space.lower([one.assignment]) for one in (first, second)))
 
 
 def delivered(space: RankedBy, study: Study, result: Result, answer: Trial) -> Trial:

@@ -72,11 +72,10 @@ class HoldsOutData(Protocol):
 
 @runtime_checkable
 class ComparesFlips(Protocol):
-    """Ability: candidates that classify can be compared with one of them on more inputs than a search measures them on."""
+    """Ability: two candidates that classify can be compared on more inputs than a search measures them on."""
 
-    def paired_flips(self, firsts: Sequence[Trial], second: Trial) -> Iterator[PairedFlips]:
-        """Whose class each of the first ones and the second one change, run when it is asked for; nothing where nothing is classified, and
-        where that would take too long."""
+    def paired_flips(self, first: Trial, second: Trial) -> PairedFlips | None:
+        """Whose class either changes; None where nothing is classified, and where that would take too long."""
 
 
 @runtime_checkable

@@ -1,7 +1,7 @@
 """The best of a search beside the answer of the paper's procedure, on inputs that neither was chosen by.
 
 The best of thousands of candidates is partly lucky on the samples that it was chosen by. Where all that matters more than precision is the
-same of both, the procedure's answer is delivered unless another is surely more precise, which two things say together on many made-up
+same of both, the procedure's answer is delivered unless the best is surely more precise, which two things say together on many made-up
 inputs like the samples. It changes the class of fewer of them beyond chance (the exact sign test of those that only one of the two
 changes: McNemar, Psychometrika 1947), and it is unlikely to change the class of more of as many new inputs as there are training samples.
 The test alone does not do: who flips 20 where the other flips 40 is better beyond doubt, and yet on few new inputs often the worse one.
@@ -35,10 +35,7 @@ PRECISION = "expected_flips"
 MOST_RISK = 0.05
 """How likely what replaces the procedure's answer may change the class of more of as many new inputs as there are training samples. On
 models that are none of the measured ones (generated, the papers', other splits of digits and cancer) none of 383 was worse on test data up
-to 0.06, and 6 at 0.1 (docs/results-precision.md)."""
-
-MOST_RIVALS = 60
-"""Candidates that are compared after the best."""
+to 0.07, and 6 at 0.1 (docs/results-precision.md)."""
 
 
 def chosen_finalist(
@@ -56,38 +53,24 @@ def chosen_finalist(
 def confirmed_finalist(
     problem: Problem, study: Study, result: Result, paper: Trial | None, is_over: Callable[[], bool]
 ) -> MeasuredFinalists | None:
-    """Of candidates with the same losses as the procedure's answer in all that comes before precision: the first, from the best on, that is
-    surely more precise, else the answer; kept with the study. None where that is the best, and where the two cannot be compared."""
+    """The procedure's answer, kept with the study, where the best has the same losses as it in all that comes before precision and is not
+    surely more precise. None where it is, and where the two cannot be compared."""
     best = result.best
     answer = None if paper is None else next((t for t in study.trials() if t.assignment == paper.assignment), None)
     if not isinstance(problem, ComparesFlips) or best is None or answer is None or best.number == answer.number:
         return None
     if not _differ_in_precision(study, result, best, answer):
         return None
-    rivals = [best, *_more_precise(study, best, answer)]
-    comparisons = problem.paired_flips(rivals, answer)
-    compared = list[PairedFlips]()
-    for rival in rivals:
-        found = made_in_time(is_over, partial(next, comparisons, None))
-        if found is None:
-            break
-        compared.append(found)
-        if _is_surely_better(found) or (rival is best and not found.only_first and not found.only_second):
-            return (
-                None if rival is best else _delivered(study, result, rival, _said_of_rival(rival, answer, found, best))
-            )
-    if not compared:
+    found = made_in_time(is_over, partial(problem.paired_flips, best, answer))
+    if found is None or not (found.only_first or found.only_second) or _is_surely_better(found):
         return None
-    return _delivered(study, result, answer, _said_of_answer(answer, best, compared[0]))
-
-
-def _more_precise(study: Study, best: Trial, answer: Trial) -> list[Trial]:
-    """The next MOST_RIVALS after the best, up to the answer."""
-    ranking = Ranking.of(study.space)
-    low, high = ((ranking.rank(trial.measurement), trial.number) for trial in (best, answer))
-    measured = [trial for trial in study.trials() if not trial.measurement.censored]
-    ranked = sorted((ranking.rank(trial.measurement), trial.number, trial) for trial in measured)
-    return [trial for rank, number, trial in ranked if low < (rank, number) < high][:MOST_RIVALS]
+    keep_finalist(study, answer, best, also_if_proved=True)
+    said = (
+        f"Trial {answer.number}, the answer of the paper's procedure, is kept: of {found.inputs} made-up inputs like the training samples "
+        f"{found.both + found.only_second} change their class by it, and {found.both + found.only_first} by trial {best.number}, which is "
+        f"the best on the samples and as expensive, so that one is not surely better on as many new inputs as there are samples."
+    )
+    return MeasuredFinalists(with_best(result, answer, problem.space.objectives[0]), said)
 
 
 def _is_surely_better(found: PairedFlips) -> bool:
@@ -97,28 +80,6 @@ def _is_surely_better(found: PairedFlips) -> bool:
         return False
     share = found.samples / found.inputs
     return chance_of_more((found.only_first + 0.5) * share, found.only_second * share) <= MOST_RISK
-
-
-def _delivered(study: Study, result: Result, chosen: Trial, said: str) -> MeasuredFinalists:
-    assert result.best is not None
-    keep_finalist(study, chosen, result.best, also_if_proved=True)
-    return MeasuredFinalists(with_best(result, chosen, study.space.objectives[0]), said)
-
-
-def _said_of_answer(answer: Trial, best: Trial, found: PairedFlips) -> str:
-    return (
-        f"Trial {answer.number}, the answer of the paper's procedure, is kept: of {found.inputs} made-up inputs like the training samples "
-        f"{found.both + found.only_second} change their class by it, and {found.both + found.only_first} by trial {best.number}, which is "
-        f"the best on the samples and as expensive, so that one is not surely better on as many new inputs as there are samples."
-    )
-
-
-def _said_of_rival(rival: Trial, answer: Trial, found: PairedFlips, best: Trial) -> str:
-    return (
-        f"Trial {rival.number} is delivered: of {found.inputs} made-up inputs like the training samples {found.both + found.only_first} "
-        f"change their class by it, and {found.both + found.only_second} by trial {answer.number}, the answer of the paper's procedure, so "
-        f"that it is surely better than that one. Trial {best.number}, the best on the samples and as expensive, is not."
-    )
 
 
 def _differ_in_precision(study: Study, result: Result, best: Trial, answer: Trial) -> bool:

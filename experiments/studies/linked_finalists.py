@@ -32,9 +32,9 @@ MOST_LINKED = 24
 """Finalists that are linked, a fifth of a second each: first such that are likely to keep the limit, then as many that are small."""
 
 DOUBT = 0.05
-"""By which share of the limit a program may be beyond it, when it is estimated as those that were linked, and yet is the first to be linked.
-Each that is linked in vain lowers that, down to as much below the limit: finalists of a search lie at the limit of their estimates, and may
-all be larger by chance (of LeNet's the first 24 were, and the smallest of all was delivered, at 11 points of accuracy)."""
+"""By which share of the limit a program may be beyond it, when it is estimated as those that were linked, and yet is linked first.
+Each that is linked in vain lowers that, down to as much below the limit: finalists lie at the limit of their estimates, and may all be
+larger by chance (of LeNet's the first 24 were, so that the smallest of all was delivered, at 11 points of accuracy)."""
 
 REFUSED = 0.15
 """By which share of the limit an estimate may be beyond it, and the program is yet linked, where no estimate is within it."""

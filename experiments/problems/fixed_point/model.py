@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
@@ -134,10 +134,9 @@ class TunedModel:
         """The fixed-point program of a candidate."""
         return self.space.lower(assignment) if isinstance(self.space, SeeDotSpace) else self.space.lower([assignment])
 
-    def paired_flips(self, firsts: Sequence[Trial], second: Trial) -> Iterator[PairedFlips]:
-        """Whose class candidates and a second one change on the same made-up inputs (`evaluators.fixed_point.fresh_inputs`)."""
-        programs = (self.lower(first.assignment) for first in firsts)
-        return paired_flips(self.space.evaluator, programs, self.lower(second.assignment))
+    def paired_flips(self, first: Trial, second: Trial) -> PairedFlips | None:
+        """Whose class two candidates change on the same made-up inputs (`evaluators.fixed_point.fresh_inputs`)."""
+        return paired_flips(self.space.evaluator, self.lower(first.assignment), self.lower(second.assignment))
 
 
 def task_of(

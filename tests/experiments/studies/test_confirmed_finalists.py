@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from itertools import repeat
 
 import pytest
 
@@ -40,38 +39,31 @@ class Classifying(FlatProblem):
 
 @dataclass
 class Comparing:
-    """A problem whose candidates flip what `found` says of the best, and of all others what `rivals` says."""
+    """A problem whose candidates flip what `found` says."""
 
     space: Classifying
     found: PairedFlips | None
-    rivals: PairedFlips | None = None
-    compared: list[Trial] = field(default_factory=list)
+    compared: list[tuple[Trial, Trial]] = field(default_factory=list)
 
-    def paired_flips(self, firsts: Sequence[Trial], second: Trial) -> Iterator[PairedFlips]:
-        for first, found in zip(firsts, (self.found, *repeat(self.rivals, len(firsts) - 1)), strict=True):
-            if found is None:
-                return
-            self.compared.append(first)
-            yield found
+    def paired_flips(self, first: Trial, second: Trial) -> PairedFlips | None:
+        self.compared.append((first, second))
+        return self.found
 
 
-def chosen(
-    found: PairedFlips | None, paper: tuple[int, int], space: Classifying, rivals: PairedFlips | None = None
-) -> tuple[tuple[int, ...] | None, str | None]:
-    """Which options are delivered instead of the best of all sixteen candidates, with the procedure's answer of these, and what is said."""
+def chosen(found: PairedFlips | None, paper: tuple[int, int], space: Classifying) -> tuple[Trial | None, str | None]:
+    """What is kept instead of the best of all sixteen candidates, with the procedure's answer of these options, and what is said."""
     study = Study(space, "exhaustive", 0)
     result = study.run(InProcessExecutor(space), Budget(trials=16))
-    problem = Comparing(space, found, rivals)
+    problem = Comparing(space, found)
     answer = next(t for t in study.trials() if tuple(map(int, t.assignment.values())) == paper)
     finalist = confirmed_finalist(problem, study, result, replace(answer, number=99), never)  # type: ignore[arg-type]
     kept: Result = kept_finalist(problem, study, study.result())  # type: ignore[arg-type]
     if finalist is None:
         assert kept.best == result.best
         return None, None
-    assert problem.compared[0] == result.best
-    assert finalist.result.best == kept.best  # also where the search has proved its best
-    assert kept.best is not None
-    return tuple(map(int, kept.best.assignment.values())), finalist.said
+    assert [pair[0] for pair in problem.compared] == [result.best]
+    assert finalist.result.best == kept.best == answer  # also where the search has proved its best
+    return finalist.result.best, finalist.said
 
 
 @pytest.mark.parametrize(
@@ -92,25 +84,12 @@ def test_the_answer_is_kept_unless_the_best_is_surely_better(
 ) -> None:
     """Beyond chance on the inputs, and unlikely to be worse on as many new ones as there are samples, which are 1000."""
     space = Classifying(2, 4, 0)
-    options, said = chosen(PairedFlips(inputs, 1000, only_best, only_paper, 7), (10, 11), space)
-    assert options == ((10, 11) if kept else None)
+    trial, said = chosen(PairedFlips(inputs, 1000, only_best, only_paper, 7), (10, 11), space)
+    assert (trial is not None) == kept
     if kept:
         assert said is not None
         assert f"{inputs} made-up inputs like the training samples {7 + only_paper} change" in said
         assert f"and {7 + only_best} by trial" in said
-
-
-def test_the_next_best_that_is_surely_better_is_delivered_where_the_best_is_not() -> None:
-    """Of the same memory as the answer, and expected to flip less; none is compared that takes more or flips as much."""
-    sure, unsure = PairedFlips(1000, 1000, 0, 9, 7), PairedFlips(1000, 1000, 9, 9, 7)
-    space = Classifying(2, 4, 0)
-    options, said = chosen(unsure, (10, 12), space, sure)
-    assert options == (10, 11)
-    assert said is not None
-    assert "7 change their class by it, and 16 by trial" in said
-    assert chosen(unsure, (10, 11), space, sure)[0] == (10, 11)  # there is none between
-    assert chosen(unsure, (10, 12), space, unsure)[0] == (10, 12)
-    assert chosen(unsure, (10, 12), space, None)[0] == (10, 12)  # no time is left
 
 
 def test_only_candidates_that_differ_in_precision_first_are_compared() -> None:
@@ -131,12 +110,12 @@ def test_flips_are_those_of_the_same_inputs_whoever_is_first() -> None:
     wide, narrow = (
         space.lower([{d.name: d.options[min(place, len(d.options) - 1)] for d in space.decisions}]) for place in (0, 1)
     )
-    (found, same), turned = (
-        list(paired_flips(space.evaluator, [wide, narrow], narrow)),
-        next(paired_flips(space.evaluator, [narrow], wide)),
-    )
+    found, turned = paired_flips(space.evaluator, wide, narrow), paired_flips(space.evaluator, narrow, wide)
+    assert found is not None
     assert turned == found._replace(only_first=found.only_second, only_second=found.only_first)
     assert found.inputs >= LEAST_PAIRED
     assert found.samples == len(space.evaluator.task.features)
     assert found.only_first < found.only_second / 4
-    assert same == found._replace(only_first=0, only_second=0, both=found.only_second + found.both)
+    assert paired_flips(space.evaluator, wide, wide) == found._replace(
+        only_first=0, only_second=0, both=found.only_first + found.both
+    )
