@@ -84,6 +84,25 @@ def sign_test_p(less: int, more: int) -> float:
     return total / (1 << pairs)
 
 
+def chance_of_more(mean: float, other: float) -> float:
+    """How likely a Poisson count of this mean is larger than another one, of the `other` mean: exact but for rounding, and for what is
+    beyond ten deviations. ValueError for a mean below 0."""
+    if min(mean, other) < 0.0:
+        raise ValueError("a count has no mean below 0")
+    most = math.ceil(mean + 10.0 * math.sqrt(mean) + 20.0)
+    chance = below = 0.0  # below: how likely the other count is below k
+    for k in range(most + 1):
+        chance += _poisson(k, mean) * below
+        below += _poisson(k, other)
+    return chance
+
+
+def _poisson(count: int, mean: float) -> float:
+    if mean == 0.0:
+        return float(count == 0)
+    return math.exp(count * math.log(mean) - mean - math.lgamma(count + 1))
+
+
 def least_p(pairs: int) -> float:
     """The smallest p that `paired_test` can give for so many pairs that differ: only 2 of the 2**pairs ways to share out the
     signs are as extreme as all alike, whatever the ranks and their ties."""

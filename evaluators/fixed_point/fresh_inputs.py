@@ -25,9 +25,9 @@ SEED = 1
 PAIRED_SEED = 2
 """Other ones again, since finalists with fitted codes are ranked by those of SEED."""
 
-MOST_PAIRED, LEAST_PAIRED = 20_000, 2_000
+MOST_PAIRED, LEAST_PAIRED = 100_000, 2_000
 """Inputs that two programs are compared on, if the float program does not touch too much there. On generated models 5000 tell
-a third fewer of the better ones apart, and 2000 two thirds fewer."""
+a third fewer of the better ones apart than 20 000, and 2000 two thirds fewer; with 20 000 which inputs they are decides about some."""
 
 MOST_TOUCHED_PAIRED = 2 * MOST_TOUCHED
 """Values that the float program may write and read on them: 0.2 to 2 CPU-seconds with both programs (measured on bundled models)."""
@@ -37,9 +37,11 @@ MOST_FEATURES = 1 << 24
 
 
 class PairedFlips(NamedTuple):
-    """Two programs on so many `inputs`: of how many the first alone changes the class, the second alone, and both."""
+    """Two programs on so many `inputs`, which are like so many `samples`: of how many the first alone changes the class, the second alone,
+    and both."""
 
     inputs: int
+    samples: int
     only_first: int
     only_second: int
     both: int
@@ -58,7 +60,8 @@ def paired_flips(samples: FixedPointEvaluator, first: FixedBatch, second: FixedB
     inputs = similar_inputs(task.features, count, PAIRED_SEED)
     evaluator = samples.on(replace(task, features=inputs, targets=np.zeros(count)))
     left, right = (evaluator.simulator.run(one)[0, :, 0] != evaluator.float_outputs[:, 0] for one in (first, second))
-    return PairedFlips(count, int((left & ~right).sum()), int((right & ~left).sum()), int((left & right).sum()))
+    only_left, only_right, both = (int(flipped.sum()) for flipped in (left & ~right, right & ~left, left & right))
+    return PairedFlips(count, len(task.features), only_left, only_right, both)
 
 
 @dataclass(frozen=True)

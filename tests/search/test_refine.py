@@ -118,6 +118,27 @@ class OpenedAfterCore(Cored):
         yield [{d.name: d.options[-1] for d in self.decisions}]
 
 
+def before_opening(space: OpenedAfterCore) -> list[Assignment]:
+    """What a search measures before that with which the space opens."""
+    steps = RefineSearch(space, 0).start()
+    batch, measured = next(steps), list[Assignment]()
+    while batch != [{d.name: d.options[-1] for d in space.decisions}]:
+        measured += batch
+        batch = steps.send([Trial(0, c, m) for c, m in zip(batch, space.evaluate(batch), strict=True)])
+    return measured
+
+
+def test_a_core_with_nothing_within_the_limits_is_left_after_one_descent() -> None:
+    """Whether by loss or by how far the loss is above a limit, candidates have the same order, so one descends as the other does."""
+    free, limited = (
+        before_opening(OpenedAfterCore(6, 12, 3, pairs=6, constraints=limits))
+        for limits in ((), (Constraint("loss", -1e6),))
+    )
+    assert limited == free[: len(limited)]
+    assert len(limited) < len(free) / 2
+    assert len(limited) >= 2 + 6 * 2  # all single changes of where the descent ends
+
+
 def test_what_a_space_opens_with_is_measured_to_its_end() -> None:
     """The search of the core stops what is no better; the space's own search wants to know how bad it is."""
     space, hurdles = OpenedAfterCore(3, 12, 3), []

@@ -14,6 +14,7 @@ from scipy import stats
 from kilotune.search import statistics
 from kilotune.search.statistics import (
     SIGNIFICANCE,
+    chance_of_more,
     holm,
     least_p,
     median,
@@ -157,3 +158,18 @@ def test_pairs_that_are_alike_are_ties_whatever_their_values() -> None:
 def test_the_sign_test_is_scipys(less: int, more: int) -> None:
     expected = stats.binomtest(less, less + more, alternative="less").pvalue if less + more else 1.0
     assert sign_test_p(less, more) == pytest.approx(expected, rel=1e-9)
+
+
+@given(st.floats(0, 300), st.floats(0, 300))
+@settings(max_examples=60)
+def test_the_chance_of_a_larger_count_is_scipys(mean: float, other: float) -> None:
+    """Of two Poisson counts the difference is Skellam's."""
+    expected = float(stats.skellam.sf(0, mean, other)) if min(mean, other) > 1e-3 else None
+    if expected is None:
+        expected = float(sum(stats.poisson.pmf(k, mean) * stats.poisson.cdf(k - 1, other) for k in range(1, 600)))
+    assert chance_of_more(mean, other) == pytest.approx(expected, rel=1e-6, abs=1e-9)
+
+
+def test_a_mean_below_zero_is_refused() -> None:
+    with pytest.raises(ValueError, match="below 0"):
+        chance_of_more(-0.5, 1.0)

@@ -56,10 +56,10 @@ class Linking:
         return int(estimate) + self.off - self.less.get(estimate, 0)
 
 
-def searched(problem: Linking, folder: Path) -> tuple[Study, Result]:
+def searched(problem: Linking, folder: Path, trials: int = 150) -> tuple[Study, Result]:
     store = open_store(f"sqlite:///{folder / 'studies.db'}")
     study = Study.create(store, "sized", problem.space, "random", 0, request={})
-    return study, study.run(InProcessExecutor(problem.space), Budget(trials=150))
+    return study, study.run(InProcessExecutor(problem.space), Budget(trials=trials))
 
 
 @pytest.mark.parametrize("off", [-3, 0, 1, 2, 5])
@@ -81,6 +81,19 @@ def test_the_best_that_is_linked_within_the_limit_is_taken_and_kept(off: int, tm
     again = linked_finalist(problem, study, result, lambda: True)  # type: ignore[arg-type]
     assert again is not None
     assert again.result.best == found.result.best, "the time is up: what was kept stays"
+
+
+def test_smaller_estimates_are_linked_after_many_in_vain(tmp_path: Path) -> None:
+    """All that is estimated at 48 to 50 links to 51, and there are more of them than are linked."""
+    limit = 50
+    space = Sized(4, SIDE, 0, constraints=(Constraint("linked_bytes", limit),))
+    problem = Linking(space, 0, less={48.0: -3, 49.0: -2, 50.0: -1}, linked_limit_bytes=limit)
+    study, result = searched(problem, tmp_path, trials=600)
+    found = linked_finalist(problem, study, result, never)  # type: ignore[arg-type]
+    assert found is not None
+    assert found.result.best is not None
+    assert (found.kept, found.result.best.metrics["linked_bytes"]) == (True, 47.0)
+    assert len(problem.linked) <= MOST_LINKED
 
 
 def test_the_smallest_are_linked_where_all_that_is_likely_is_too_large(tmp_path: Path) -> None:
