@@ -113,7 +113,7 @@ def _scaled(operators: Operators, value: str, factor: tuple[TableOf, tuple[ir.Mu
 
 
 def _held(operators: Operators, text: str, least: int, most: int) -> CExpression:
-    name = operators.require("kt_held", _HELD)
+    name = operators.require("kt_held", HELD)
     return CExpression(f"{name}({text}, {constant(least).text}, {constant(most).text})", 8)
 
 
@@ -290,8 +290,14 @@ KT_INLINE int32_t kt_average(int32_t v, int32_t n)
     return (v < 0 ? v - n / 2 : v + n / 2) / n;
 }"""
 
-_HELD = """\
+HELD = """\
 KT_INLINE int8_t kt_held(int32_t v, int8_t least, int8_t most)
 {
+#if defined(__GNUC__) && defined(__ARM_FEATURE_SAT) /* an instruction for the ends of 8 bits */
+    if (least == -128 || most == 127) {
+        __asm__("ssat %0, #8, %1" : "=r"(v) : "r"(v) : "cc");
+        return least > -128 && v < least ? least : most < 127 && v > most ? most : (int8_t)v;
+    }
+#endif
     return v < least ? least : v > most ? most : (int8_t)v;
 }"""

@@ -1,9 +1,10 @@
 """A TensorFlow Lite model that says where its tensors lie, by an offline memory plan, and that has its operators in another order.
 
-The plan is a list of 32-bit integers in a buffer that the metadata `OfflineMemoryAllocation` names: a version, the subgraph
-(1 for the only one, as Arm's Vela writes it; the runtime reads neither of these two), the number of offsets, and for each tensor its offset in the head of the arena, or -1 for one that is placed when the model is loaded
-("Memory Management in TensorFlow Lite Micro"). Offsets of a flatbuffer lead forward, so what is new stands before the old content,
-which stays as it is; only the list of operators is written anew where their order is.
+The plan is a list of 32-bit integers in a buffer that the metadata `OfflineMemoryAllocation` names: a version, the subgraph (1 for the only
+one, as Arm's Vela writes it; the runtime reads neither of these two), the number of offsets, and for each tensor its offset in the head of
+the arena, or -1 for one that is placed when the model is loaded ("Memory Management in TensorFlow Lite Micro"). Offsets of a flatbuffer
+lead forward, so what is new stands before the old content, which stays as it is; only the list of operators is written anew where their
+order is.
 """
 
 from __future__ import annotations

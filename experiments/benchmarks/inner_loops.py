@@ -3,11 +3,12 @@
     python -m kilotune.experiments.benchmarks.inner_loops [--storage URL] STUDY ...
     python -m kilotune.experiments.benchmarks.inner_loops --everywhere STUDY ...
 
-A study is one of `tune --space shiftry|seedot --device uno|nano33|mps3`. Multiply-accumulates are those of matrix products and convolutions,
-padding included; the cycles are those of the whole inference, so what is above the bound is everything else too: loops, calls, additions
-of biases, activations, pooling. The bound is what loading and multiplying 8 or 16 bits takes in the fastest inner loop, without the loop.
---everywhere runs the program on a simulated Uno, Cortex-M0+, Cortex-M4 and Cortex-M55, plain and in each processor's fastest shape, on all training
-and test samples, and counts those whose outputs are the batch simulator's bit for bit; a difference ends it with the operation's name.
+A study is one of `tune --space shiftry|seedot --device uno|nano33|mps3`. Multiply-accumulates are those of matrix products and
+convolutions, padding included; the cycles are those of the whole inference, so what is above the bound is everything else too: loops,
+calls, additions of biases, activations, pooling. The bound is what loading and multiplying 8 or 16 bits takes in the fastest inner loop,
+without the loop. --everywhere runs the program on a simulated Uno, Cortex-M0+, Cortex-M4 and Cortex-M55, plain and in each processor's
+fastest shape, on all training and test samples, and counts those whose outputs are the batch simulator's bit for bit; a difference ends
+it with the operation's name.
 """
 
 from __future__ import annotations
