@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from functools import reduce
 from math import gcd
 
+import numpy as np
+
 from kilotune.spaces.memory.instance import Buffer, Instance
 
 NAMED_BUFFERS = 8
@@ -42,7 +44,7 @@ class LiveSum:
 
 def largest_live_sum(instance: Instance) -> LiveSum:
     """The bound, in O(n log n). Without buffers it is 0 bytes at point 0."""
-    best, point = _sweep(instance.buffers, [b.size for b in instance.buffers])
+    best, point = _sweep(instance.buffers)
     live = tuple(b for b in instance.buffers if b.lower <= point < b.upper and b.size)
     unaligned = LiveSum(best, point, live)
     step = reduce(gcd, (b.alignment for b in instance.buffers if b.size), 0)
@@ -74,14 +76,12 @@ def _aligned_sweep(buffers: Sequence[Buffer], step: int) -> tuple[int, int]:
     return best, point
 
 
-def _sweep(buffers: Sequence[Buffer], sizes: Sequence[int]) -> tuple[int, int]:
+def _sweep(buffers: Sequence[Buffer]) -> tuple[int, int]:
     """The largest sum and the first point that has it."""
-    events = [(b.lower, size) for b, size in zip(buffers, sizes, strict=True)]
-    events += [(b.upper, -size) for b, size in zip(buffers, sizes, strict=True)]
-    events.sort()  # what ends at a point (negative) goes before what begins there
-    best = total = point = 0
-    for at, change in events:
-        total += change
-        if total > best:
-            best, point = total, at
-    return best, point
+    columns = np.array([(b.lower, b.upper, b.size) for b in buffers], dtype=np.int64).reshape(-1, 3)
+    lower, upper, size = columns.T
+    points, changes = np.concatenate([lower, upper]), np.concatenate([size, -size])
+    order = np.lexsort((changes, points))  # what ends at a point (negative) goes before what begins there
+    totals = np.cumsum(changes[order])
+    best = int(totals.argmax()) if totals.size else 0
+    return (int(totals[best]), int(points[order[best]])) if totals.size and totals[best] > 0 else (0, 0)

@@ -30,10 +30,18 @@ typedef struct {
     int32_t begin;
 } Valley;
 
+/* All that is asked of a buffer, side by side: those that are compared lie near each other when they are sorted. */
+typedef struct {
+    int64_t size, alignment;
+    double worth;
+    int32_t lo, hi, number;
+} Waiting;
+
 typedef struct {
     const SkylineProblem *p;
     int32_t leaves;
-    int32_t *by_lo, *first; /* buffers by their first section; where those of a section begin */
+    Waiting *by_lo; /* buffers by their first section */
+    int32_t *first; /* where those of a section begin */
     int32_t *earliest;      /* tree over by_lo: the earliest end of those that wait */
     int64_t *height;        /* of the segment that begins at a section */
     int32_t *end, *before;  /* its end, -1: none begins there; where the segment before it begins */
@@ -115,16 +123,16 @@ static inline int64_t align_up(int64_t address, int64_t alignment)
     return over ? address + alignment - over : address;
 }
 
-/* How well buffer b lies in the valley from `l` to `r`. At its sides bytes are given up as high as it or the neighbour is. */
-static inline double score(const Skyline *s, int32_t b, int32_t l, int32_t r, int64_t left, int64_t right)
+/* How well a buffer lies in the valley from `l` to `r`. At its sides bytes are given up as high as it or the neighbour is. */
+static inline double score(const Skyline *s, const Waiting *b, int32_t l, int32_t r, int64_t left, int64_t right)
 {
     const SkylineProblem *p = s->p;
-    int64_t floor = s->height[l], up = align_up(floor, p->alignment[b]) + p->size[b] - floor;
-    double beside_left = p->before[p->lo[b]] - p->before[l], beside_right = p->before[r] - p->before[p->hi[b]];
+    int64_t floor = s->height[l], up = align_up(floor, b->alignment) + b->size - floor;
+    double from = p->before[b->lo], to = p->before[b->hi], beside_left = from - p->before[l], beside_right = p->before[r] - to;
     double unused = beside_left * (double)(left - floor < up ? left - floor : up);
     unused += beside_right * (double)(right - floor < up ? right - floor : up);
-    double own = (p->before[p->hi[b]] - p->before[p->lo[b]]) * (double)up;
-    return p->worth[b] - p->waste * unused / own + p->flush * ((p->lo[b] == l) + (p->hi[b] == r));
+    double own = (to - from) * (double)up;
+    return b->worth - p->waste * unused / own + p->flush * ((b->lo == l) + (b->hi == r));
 }
 
 /* The place in by_lo of the best buffer for the valley from `l` to `r`; -1: none is live within it. */
@@ -133,7 +141,7 @@ static int32_t best_within(Skyline *s, int32_t l, int32_t r, int64_t left, int64
     int32_t best = -1, looked = 0, past = s->first[r];
     double most = 0;
     for (int32_t i = next_within(s, s->first[l], r); i < past && looked < s->p->most_looks; i = next_within(s, i + 1, r)) {
-        double found = score(s, s->by_lo[i], l, r, left, right);
+        double found = score(s, &s->by_lo[i], l, r, left, right);
         if (best < 0 || found > most) most = found, best = i;
         looked++;
     }
@@ -178,8 +186,10 @@ static int fill(Skyline *s, int32_t l, int32_t r, int64_t *offset, int32_t *left
         l = joined(s, l);
         return push(s, s->height[l], l);
     }
-    int32_t b = s->by_lo[place], lo = p->lo[b], hi = p->hi[b];
-    offset[b] = align_up(floor, p->alignment[b]);
+    const Waiting *b = &s->by_lo[place];
+    int32_t lo = b->lo, hi = b->hi;
+    int64_t begin = align_up(floor, b->alignment);
+    offset[b->number] = begin;
     wait_no_more(s, place);
     --*left_over;
     int done = 1;
@@ -191,7 +201,7 @@ static int fill(Skyline *s, int32_t l, int32_t r, int64_t *offset, int32_t *left
         set_segment(s, l, lo, floor);
         done &= push(s, floor, l);
     }
-    set_segment(s, lo, hi, offset[b] + p->size[b]);
+    set_segment(s, lo, hi, begin + b->size);
     lo = joined(s, lo);
     return done & push(s, s->height[lo], lo);
 }
@@ -212,10 +222,11 @@ static int prepare(Skyline *s, const SkylineProblem *p)
     if (!s->by_lo || !s->first || !s->earliest || !s->height || !s->end || !s->before || !s->heap) return 0;
     for (int32_t b = 0; b < p->n; b++) s->first[p->lo[b] + 1]++;
     for (int32_t i = 0; i < p->sections; i++) s->first[i + 1] += s->first[i];
-    for (int32_t b = 0; b < p->n; b++) s->by_lo[s->first[p->lo[b]]++] = b;
+    for (int32_t b = 0; b < p->n; b++)
+        s->by_lo[s->first[p->lo[b]]++] = (Waiting){p->size[b], p->alignment[b], p->worth[b], p->lo[b], p->hi[b], b};
     memmove(s->first + 1, s->first, sizeof *s->first * (size_t)p->sections); /* each had moved to where the next one begins */
     s->first[0] = 0;
-    for (int32_t i = 0; i < s->leaves; i++) s->earliest[s->leaves + i] = i < p->n ? p->hi[s->by_lo[i]] : INT32_MAX;
+    for (int32_t i = 0; i < s->leaves; i++) s->earliest[s->leaves + i] = i < p->n ? s->by_lo[i].hi : INT32_MAX;
     for (int32_t i = s->leaves - 1; i; i--) s->earliest[i] = earlier(s->earliest[2 * i], s->earliest[2 * i + 1]);
     memset(s->end, 0xff, sizeof *s->end * sections);
     set_segment(s, 0, p->sections, 0);
