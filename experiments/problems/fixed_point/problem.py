@@ -40,7 +40,9 @@ from kilotune.experiments.problems.fixed_point.model import (
     TunedSpace,
     task_of,
 )
+from kilotune.experiments.problems.fixed_point.profiling import profile_program
 from kilotune.experiments.problems.fixed_point.source import check_size, data_options, is_trained_model, load_source
+from kilotune.experiments.problems.program_profile import ProgramProfile
 from kilotune.experiments.requests.request import ACCURACY, TuneRequest, stored_fields, whole_bytes
 from kilotune.search.space import Assignment, Metrics, Trial
 from kilotune.spaces.limits import FixedPointOptions
@@ -69,7 +71,6 @@ LEAST_FLIPS_ADVISED = 0.01
 SEEDOT_OPTIONS = MappingProxyType({"accuracy_drop": "seedot_drop", "permitted_loss": "seedot_loss"})
 """Where a request for seedot holds what --drop and --loss say: without them it wants the most precise program, while the fields of
 their own names always have a number."""
-
 
 OF_FORMATS = MappingProxyType(
     {
@@ -131,6 +132,10 @@ class ModelProblem(TunedModel):
     def export_for(self, trial: Trial, folder: Path, target: str, level: str | None) -> dict[str, str]:
         """The program as a project for a target; see `export_program`."""
         return export_program(self, trial, folder, target, level)
+
+    def layer_profile(self, trial: Trial) -> ProgramProfile:
+        """See `profile_program`."""
+        return profile_program(self, trial)
 
     def shaped(self, shape: str) -> ModelProblem:
         """This problem with the inner loops of its programs written in that shape."""

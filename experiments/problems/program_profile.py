@@ -1,0 +1,77 @@
+"""A program's profile by layer, in words: a table and what has to be said beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from kilotune.evaluators.device import Device
+from kilotune.evaluators.layer_profile import LayerCost, LayerProfile
+
+TITLES = ("layer", "operations", "MACs", "cycles predicted", "cycles measured", "share %", "RAM live", "flash")
+"""Columns of the table; RAM and flash are in bytes."""
+
+Cell = float | str | None
+
+
+@dataclass(frozen=True)
+class ProgramProfile:
+    """`layers` of a program in code of a `shape`, for a device or none."""
+
+    layers: LayerProfile
+    device: Device | None
+    shape: str
+
+    @property
+    def rows(self) -> list[tuple[Cell, ...]]:
+        """Cells of a table under `TITLES`: one row a layer, and at last the whole program."""
+        layers = self.layers
+        flash = sum(layer.constant_bytes for layer in layers.layers)
+        whole = LayerCost(
+            "all",
+            (),
+            sum(layer.macs for layer in layers.layers),
+            layers.predicted_cycles,
+            layers.measured_cycles,
+            layers.ram_bytes,
+            flash,
+        )
+        shown = [*layers.layers, *([layers.outside] if layers.predicted_cycles is not None else []), whole]
+        return [self._row(layer) for layer in shown]
+
+    def _row(self, layer: LayerCost) -> tuple[Cell, ...]:
+        share = self.layers.share(layer)
+        cycles = (layer.predicted_cycles, layer.measured_cycles)
+        return (
+            layer.name,
+            ", ".join(layer.kinds),
+            layer.macs,
+            *(None if amount is None else round(amount) for amount in cycles),
+            None if share is None else round(100.0 * share, 1),
+            layer.ram_bytes,
+            layer.constant_bytes,
+        )
+
+    @property
+    def sentences(self) -> Iterator[str]:
+        """What the figures are."""
+        peak, held = self.layers.peak, self.layers.ram_bytes
+        if self.device is None:
+            yield "No cycles: the study has no device (`--device`)."
+        elif self.layers.predicted_cycles is None:
+            yield f"No cycles are predicted: there is no cost table for {self.device.name}."
+        else:
+            yield f"Cycles of one inference on {self.device.name}, code shape {self.shape}; all rounds of a loop together."
+        if peak is not None:
+            yield f"RAM: of the array of {held} bytes, most holds values in {peak.name}: {peak.ram_bytes} bytes."
+
+    def as_json(self) -> dict[str, Any]:
+        """All figures."""
+        device = None if self.device is None else self.device.name
+        return {"device": device, "shape": self.shape, **self.layers.as_json()}
+
+
+def cell_text(cell: Cell) -> str:
+    """A cell as a terminal or a README shows it: whole numbers whole."""
+    return "" if cell is None else str(cell)
