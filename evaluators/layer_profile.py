@@ -18,7 +18,7 @@ OUTSIDE = "between layers"
 
 
 @dataclass(frozen=True)
-class LayerCost:
+class ProfiledLayer:
     """One layer in one inference. `ram_bytes`: the most of the RAM array that holds values while one of its operations runs;
     `constant_bytes`: the parameters that it reads, in flash. Cycles are None where nothing predicts or measures them; those of
     `OUTSIDE` have no memory."""
@@ -36,32 +36,32 @@ class LayerCost:
 class LayerProfile:
     """All layers in program order, and `outside` them. `ram_bytes`: the size of the RAM array."""
 
-    layers: tuple[LayerCost, ...]
-    outside: LayerCost
+    layers: tuple[ProfiledLayer, ...]
+    outside: ProfiledLayer
     ram_bytes: int
 
     @property
-    def rows(self) -> tuple[LayerCost, ...]:
+    def rows(self) -> tuple[ProfiledLayer, ...]:
         """The layers, and what is outside them."""
         return (*self.layers, self.outside)
 
     @property
     def predicted_cycles(self) -> float | None:
-        """Of the whole program."""
+        """What the whole program takes."""
         return _sum([row.predicted_cycles for row in self.rows])
 
     @property
     def measured_cycles(self) -> float | None:
-        """Of the whole program with its marks, less what these take."""
+        """What the whole program with its marks takes, less the marks."""
         return _sum([row.measured_cycles for row in self.rows])
 
     @property
-    def peak(self) -> LayerCost | None:
+    def peak(self) -> ProfiledLayer | None:
         """The first layer during which most of the RAM array holds values; None without temporaries."""
         most = max((layer.ram_bytes for layer in self.layers), default=0)
         return next((layer for layer in self.layers if most and layer.ram_bytes == most), None)
 
-    def share(self, row: LayerCost) -> float | None:
+    def share(self, row: ProfiledLayer) -> float | None:
         """The part of all cycles that a row has, of the measured ones where there are some."""
         cycles, total = row.measured_cycles, self.measured_cycles
         if cycles is None:
@@ -90,15 +90,15 @@ def profile_layers(
     """The layers of the program that was emitted as `source`. `predicted`, `measured`: cycles by operation, and last those outside all
     [operations + 1]."""
 
-    def cost(layer: Layer) -> LayerCost:
+    def cost(layer: Layer) -> ProfiledLayer:
         constants = sum(source.constant_bytes.get(name, 0) for name in layer.read)
         live = max((source.live_bytes[row] for row in layer.rows if row < len(source.live_bytes)), default=0)
         cycles = _cycles(predicted, layer.rows), _cycles(measured, layer.rows)
-        return LayerCost(layer.name, layer.kinds, layer.macs, *cycles, live, constants)
+        return ProfiledLayer(layer.name, layer.kinds, layer.macs, *cycles, live, constants)
 
     layers = find_layers(program, source.unstored)
     outside = _cycles(predicted, (-1,)), _cycles(measured, (-1,))
-    return LayerProfile(tuple(map(cost, layers)), LayerCost(OUTSIDE, (), 0, *outside, 0, 0), source.ram_bytes)
+    return LayerProfile(tuple(map(cost, layers)), ProfiledLayer(OUTSIDE, (), 0, *outside, 0, 0), source.ram_bytes)
 
 
 def _cycles(of_rows: npt.NDArray[np.float64] | None, rows: Sequence[int]) -> float | None:

@@ -47,10 +47,10 @@ def profile_command(study: str, shape: str | None, point: int | None, as_json: b
     shown = [column for column in range(len(TITLES)) if any(row[column] for row in rows)]
     table = Table(show_edge=False, pad_edge=False)
     for column in shown:
-        table.add_column(TITLES[column], justify="left" if column < 2 else "right", overflow="fold")
+        table.add_column(TITLES[column], justify="left" if column < 2 else "right", no_wrap=column != 1)
     for row in rows:
         table.add_row(*(row[column] for column in shown))
     console = Console(highlight=False, markup=False)
     console.print(table)
     for sentence in profile.sentences:
-        console.print(sentence)
+        console.print(sentence, soft_wrap=True)

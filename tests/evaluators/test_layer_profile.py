@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -14,11 +15,14 @@ from kilotune.codegen.emit.c import CSource, emit_c
 from kilotune.codegen.emit.shape import SHAPES
 from kilotune.codegen.fixed.table import FixedBatch
 from kilotune.codegen.layers import find_layers
+from kilotune.evaluators.architectures.avr.run import AvrTarget
 from kilotune.evaluators.cost_model import CostModel
 from kilotune.evaluators.devices import shipped_cost_table
 from kilotune.evaluators.layer_profile import profile_layers
+from kilotune.evaluators.simulated import of_emitted, quantised
 from tests.codegen.emit.random_programs import RandomModel, random_models, shiftry_batches
 from tests.codegen.emit.small_network import classifier
+from tests.evaluators.devices.toolchains import needs_avr
 
 
 def on_lines(program: ir.Program, lines: list[int]) -> ir.Program:
@@ -111,3 +115,30 @@ def test_live_bytes_are_those_by_hand(kind: ir.ResultKind) -> None:
     assert profile.peak is not None
     assert profile.peak.ram_bytes == max(source.live_bytes) <= source.ram_bytes
     assert profile.predicted_cycles is None
+
+
+@pytest.mark.parametrize("level", ["-Os", "-O3"])
+@pytest.mark.parametrize(
+    "target",
+    [pytest.param(AvrTarget, marks=needs_avr)],
+)
+def test_operations_sum_to_the_marked_run(target: Callable[..., AvrTarget], level: str) -> None:
+    """To the cycle, with what the marks took; a layer in a loop takes all its rounds, and what is computed stays."""
+    model, batch = classifier(16)
+    found = []
+    for candidate in (batch, repeated(batch, 3, 10)):
+        source = emit_c(candidate, model.parameters)
+        artefact, inputs = of_emitted(source), quantised(source, model.features[:4])
+        _, run = target(level=level).run(artefact, inputs)
+        marked = target(level=level).profile(artefact, inputs, 5)
+        np.testing.assert_array_equal(marked.run.outputs, run.outputs)
+        assert marked.cycles.sum() + marked.marks == pytest.approx(marked.run.cycles.mean(), abs=1e-6)
+        assert marked.cycles.sum() == pytest.approx(run.cycles.mean(), rel=0.1)
+        assert not marked.cycles[list(source.unstored)].any()
+        rounds = 10 if candidate is not batch else 1
+        assert marked.marks == 5 - len(source.unstored) + rounds - 1
+        found.append(marked.cycles)
+    once, often = found
+    chosen = once[3] + once[4]  # scores and the class that they give are one layer where they are not in a loop
+    assert 7 * chosen < often[3] < 12 * chosen
+    assert often[0] == pytest.approx(once[0], rel=0.2)
