@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import PurePath
 
 from kilotune.codegen import ir
+from kilotune.codegen.diagnostics import sentence
 
 PRODUCTS = (ir.MatMul, ir.Conv2D)
 
@@ -68,4 +69,4 @@ def find_layers(program: ir.Program, unstored: Collection[int] = ()) -> tuple[La
 
 def layer_name(location: ir.Location) -> str:
     """What the layer of an operation at that place is called: a file's name and line, or the node of a file without lines."""
-    return f"{PurePath(location.path).name}:{location.line}" if location.place is None else location.place
+    return sentence(f"{PurePath(location.path).name}:{location.line}" if location.place is None else location.place)

@@ -6,6 +6,7 @@ import json
 
 import click
 
+from kilotune.codegen.emit.levels import LEVELS
 from kilotune.codegen.emit.shape import SHAPES
 from kilotune.experiments.commands import completion
 from kilotune.experiments.commands.command_line import storage_option
@@ -14,6 +15,7 @@ from kilotune.experiments.commands.near_choice import NearChoice
 
 @click.command("profile")
 @click.argument("study", shell_complete=completion.studies)
+@click.option("--level", type=NearChoice(LEVELS), help="-O level on the device [default: the study's].")
 @click.option("--shape", type=NearChoice(tuple(SHAPES)), help="How inner loops are written [default: the study's].")
 @click.option(
     "--point",
@@ -22,7 +24,9 @@ from kilotune.experiments.commands.near_choice import NearChoice
 )
 @click.option("--json", "as_json", is_flag=True, help="As JSON on stdout.")
 @storage_option
-def profile_command(study: str, shape: str | None, point: int | None, as_json: bool, storage: str | None) -> None:
+def profile_command(
+    study: str, level: str | None, shape: str | None, point: int | None, as_json: bool, storage: str | None
+) -> None:
     """Say where the cycles and the memory of the best program of STUDY go: layer by layer."""
     from rich.console import Console
     from rich.table import Table
@@ -39,7 +43,7 @@ def profile_command(study: str, shape: str | None, point: int | None, as_json: b
     best = exported_trial(problem, stored, point)
     shaped = in_shape(problem, shape)
     assert isinstance(shaped, ProfilesPrograms)
-    profile = shaped.layer_profile(best)
+    profile = shaped.layer_profile(best, level)
     if as_json:
         click.echo(json.dumps({"study": study, "trial": best.number, **profile.as_json()}, indent=2))
         return

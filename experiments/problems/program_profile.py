@@ -72,6 +72,15 @@ class ProgramProfile:
         if peak is not None:
             yield f"RAM: of the array of {held} bytes, most holds values in {peak.name}: {peak.ram_bytes} bytes."
 
+    @property
+    def markdown(self) -> str:
+        """The table and the sentences as a part of a README."""
+        rows = [[cell_text(cell).replace("|", "/") for cell in row] for row in self.rows]
+        shown = [column for column in range(len(TITLES)) if any(row[column] for row in rows)]
+        lines = [[TITLES[column] for column in shown], ["---"] * len(shown), *([row[c] for c in shown] for row in rows)]
+        table = "\n".join(f"| {' | '.join(line)} |" for line in lines)
+        return f"\n## What each layer takes\n\n{table}\n\n" + "".join(f"- {sentence}\n" for sentence in self.sentences)
+
     def _measured(self) -> Iterator[str]:
         """About the runs on the device."""
         found = None if self.check is None else self.check.measured

@@ -127,15 +127,17 @@ class ModelProblem(TunedModel):
 
     def export(self, trial: Trial, folder: Path) -> dict[str, str]:
         """The program in C, for the host."""
-        return self.export_for(trial, folder, self.usual_target, None)
+        return export_program(
+            self, trial, folder, self.usual_target, None, profile_program(self, trial, measured=False)
+        )
 
     def export_for(self, trial: Trial, folder: Path, target: str, level: str | None) -> dict[str, str]:
         """The program as a project for a target; see `export_program`."""
-        return export_program(self, trial, folder, target, level)
+        return export_program(self, trial, folder, target, level, self.layer_profile(trial, level))
 
-    def layer_profile(self, trial: Trial) -> ProgramProfile:
+    def layer_profile(self, trial: Trial, level: str | None) -> ProgramProfile:
         """See `profile_program`."""
-        return profile_program(self, trial)
+        return profile_program(self.at_level(level), trial)
 
     def shaped(self, shape: str) -> ModelProblem:
         """This problem with the inner loops of its programs written in that shape."""
@@ -193,7 +195,7 @@ class ModelProblem(TunedModel):
 
     def test_metrics(self, assignment: Assignment) -> Metrics | None:
         """A candidate on the test data, which no search sees; None without test data."""
-        test = self._test_evaluator()
+        test = self._evaluator(self.bundle.test)
         return None if test is None else test.measure(self.lower(assignment))[0]
 
     def validation_metrics(self, candidates: Sequence[Assignment]) -> list[Metrics] | None:
@@ -203,7 +205,7 @@ class ModelProblem(TunedModel):
 
     def float_metrics(self) -> dict[str, Metrics]:
         """The float model on the training samples of the search, those held out of it, and the test data."""
-        others = {"validation": self._evaluator(self.held_out), "test": self._test_evaluator()}
+        others = {"validation": self._evaluator(self.held_out), "test": self._evaluator(self.bundle.test)}
         measured = {part: evaluator.float_metrics for part, evaluator in others.items() if evaluator is not None}
         return {"train": self.space.evaluator.float_metrics, **measured}
 
@@ -212,9 +214,6 @@ class ModelProblem(TunedModel):
         parts = {"validation": self.held_out, "test": self.bundle.test}
         others = {part: len(data.features) for part, data in parts.items() if data is not None}
         return {"train": len(self.space.task.features), **others}
-
-    def _test_evaluator(self) -> FixedPointEvaluator | None:
-        return self._evaluator(self.bundle.test)
 
     def _evaluator(self, data: Dataset | None) -> FixedPointEvaluator | None:
         return None if data is None else self.space.evaluator.on(task_of(self.bundle, data, self.space.task.score))

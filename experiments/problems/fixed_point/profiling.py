@@ -9,19 +9,17 @@ from kilotune.evaluators.layer_profile import profile_layers
 from kilotune.evaluators.marks import MarkedRun
 from kilotune.evaluators.on_device import missing_tools, target_of
 from kilotune.evaluators.simulated import DeviceError, of_emitted, quantised
-from kilotune.experiments.problems.fixed_point.device_runs import check_program
+from kilotune.experiments.problems.fixed_point.device_runs import SAMPLES, check_program
 from kilotune.experiments.problems.fixed_point.export import emit_program
 from kilotune.experiments.problems.fixed_point.model import TunedModel
 from kilotune.experiments.problems.program_profile import ProgramProfile
 from kilotune.search.space import Trial
 
-SAMPLES = 10
-"""Training samples that the marked program runs: most programs take nearly the same time for each."""
-
 
 def profile_program(problem: TunedModel, trial: Trial, measured: bool = True) -> ProgramProfile:
     """The trial's program, as the problem's level and shape make it. Cycles are predicted where the request has a device that a cost table
-    is for, and where they are to be `measured` and its tools are there the program is run on it, without and with marks. DivergenceError
+    is for, and where they are to be `measured` and its tools are there the program is run on it, without and with marks;
+    else what `problem` knows of a run is told. DivergenceError
     when the device computes something else than the search measured."""
     batch = problem.lower(trial.assignment)
     options = problem.options
@@ -30,8 +28,9 @@ def profile_program(problem: TunedModel, trial: Trial, measured: bool = True) ->
     if timing is not None:
         model = CostModel(problem.bundle.program, problem.bundle.parameters, timing.table, timing.shape)
         predicted = model.cycles_by_row(batch)[0]
-    check = check_program(problem, trial) if measured else None
-    marked = _marked(problem, source, batch.rows.shape[1]) if check is not None and check.measured is not None else None
+    check = check_program(problem, trial) if measured else problem.check
+    ran = measured and check is not None and check.measured is not None
+    marked = _marked(problem, source, batch.rows.shape[1]) if ran else None
     layers = profile_layers(batch.program, source, predicted, None if marked is None else marked.cycles)
     return ProgramProfile(layers, options.board, options.shape_name, check, marked)
 
