@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 import pytest
@@ -16,13 +17,14 @@ from kilotune.codegen.emit.shape import SHAPES
 from kilotune.codegen.fixed.table import FixedBatch
 from kilotune.codegen.layers import find_layers
 from kilotune.evaluators.architectures.avr.run import AvrTarget
+from kilotune.evaluators.architectures.cortex.run import CortexTarget
 from kilotune.evaluators.cost_model import CostModel
 from kilotune.evaluators.devices import shipped_cost_table
 from kilotune.evaluators.layer_profile import profile_layers
 from kilotune.evaluators.simulated import of_emitted, quantised
 from tests.codegen.emit.random_programs import RandomModel, random_models, shiftry_batches
 from tests.codegen.emit.small_network import classifier
-from tests.evaluators.devices.toolchains import needs_avr
+from tests.evaluators.devices.toolchains import needs_avr, needs_cortex
 
 
 def on_lines(program: ir.Program, lines: list[int]) -> ir.Program:
@@ -117,12 +119,17 @@ def test_live_bytes_are_those_by_hand(kind: ir.ResultKind) -> None:
     assert profile.predicted_cycles is None
 
 
-@pytest.mark.parametrize("level", ["-Os", "-O3"])
 @pytest.mark.parametrize(
-    "target",
-    [pytest.param(AvrTarget, marks=needs_avr)],
+    ("target", "level"),
+    [
+        pytest.param(AvrTarget, "-Os", marks=needs_avr),
+        pytest.param(AvrTarget, "-O3", marks=needs_avr),
+        pytest.param(partial(CortexTarget, "cortex-m0plus"), "-Os", marks=needs_cortex),
+        pytest.param(partial(CortexTarget, "cortex-m4"), "-O3", marks=needs_cortex),
+        pytest.param(partial(CortexTarget, "cortex-m55"), "-O3", marks=needs_cortex),
+    ],
 )
-def test_operations_sum_to_the_marked_run(target: Callable[..., AvrTarget], level: str) -> None:
+def test_operations_sum_to_the_marked_run(target: Callable[..., AvrTarget | CortexTarget], level: str) -> None:
     """To the cycle, with what the marks took; a layer in a loop takes all its rounds, and what is computed stays."""
     model, batch = classifier(16)
     found = []
