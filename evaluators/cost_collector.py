@@ -85,6 +85,11 @@ class Collector:
         columns = [np.broadcast_to(numbers, (self._count,)) for numbers in self._numbers]
         return Terms(np.stack(columns, axis=1), np.array(self._counts))
 
+    @property
+    def term_count(self) -> int:
+        """How many terms there are so far."""
+        return len(self._counts)
+
     def add(self, count: float, numbers: IntArray) -> None:
         if not count or not self._some:
             return

@@ -47,20 +47,30 @@ class CostFeatures:
 
     def terms(self, batch: FixedBatch) -> Terms:
         """All features of a batch."""
+        return self.terms_by_row(batch)[0]
+
+    def terms_by_row(self, batch: FixedBatch) -> tuple[Terms, IntArray]:
+        """All features of a batch, and the row of the operation that each term is of [terms]; the number of rows for terms of none: the
+        call, rounds of loops, the copy of the result. In a chain the loops are its first operation's."""
+        ends: list[int] = []
         rows = preshifted_rows(batch)
         self._narrow.apply(batch, rows)
         collector = Collector(batch, rows, self._labels)
         collector.add(1.0, number("program"))
         collector.add(self._rounds, number("loop"))
+        outside = collector.term_count
         for row, (operation, times) in enumerate(self._executed):
             chain = self._chains.get(row)
             registers = frozenset(self._variables.columns[name] for name in chain.registers) if chain else frozenset()
             with collector.chained(registers, chain is None or chain.first == row):
                 self._operation(collector, row, operation, float(times))
+            ends.append(collector.term_count)
         if self._program.result_kind is ir.ResultKind.REAL:
             self._copy_result(collector)
         terms = collector.collected()
-        return terms if self._shared is None else self._shared.applied(terms, batch.rounding)
+        owners = np.searchsorted(ends, np.arange(len(terms.counts)), side="right")
+        owners[:outside] = len(ends)
+        return terms if self._shared is None else self._shared.applied(terms, batch.rounding), owners
 
     def scratch_bytes(self, batch: FixedBatch) -> IntArray:
         """RAM that operations need besides [candidates], at most, where code is written for speed; only one of them runs at a time."""

@@ -148,6 +148,13 @@ class Terms:
         """Cycles [candidates] at `cycles` [features]."""
         return np.asarray(cycles[self.numbers] @ self.counts)
 
+    def times_by(self, owners: IntArray, count: int, cycles: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+        """Cycles [candidates, count] at `cycles` [features] of the terms of each owner, a number below `count` a term."""
+        of_terms = cycles[self.numbers] * self.counts
+        result = np.zeros((count, len(of_terms)))
+        np.add.at(result, owners, of_terms.T)
+        return result.T
+
     def matrix(self) -> npt.NDArray[np.float64]:
         """Counts [candidates, features]."""
         result = np.zeros((self.numbers.shape[0], len(FEATURES)))

@@ -113,6 +113,12 @@ class CostModel:
         """Predicted cycles of one inference [candidates] of candidates that execute `terms`."""
         return terms.times(self._cycles)
 
+    def cycles_by_row(self, batch: FixedBatch) -> npt.NDArray[np.float64]:
+        """Predicted cycles of one inference by operation [candidates, operations + 1]: all its executions; behind the last one what belongs
+        to none (`CostFeatures.terms_by_row`). The sum is that of `cycles`."""
+        terms, owners = self._features.terms_by_row(batch)
+        return terms.times_by(owners, batch.rows.shape[1] + 1, self._cycles)
+
     def scratch_bytes(self, batch: FixedBatch) -> IntArray:
         """RAM that fast inner loops take besides variables [candidates], at most."""
         return self._features.scratch_bytes(batch)

@@ -12,6 +12,9 @@ from elftools.elf.sections import SymbolTableSection
 
 from kilotune.codegen.diagnostics import InputError
 
+MARKS = ".debug_kt_marks"
+"""A section of a name that linkers take for a debugger's: they neither load it nor leave it out."""
+
 EXPECTED = "a 32-bit little-endian ELF file"
 
 
@@ -25,11 +28,14 @@ class Symbol:
 
 @dataclass(frozen=True)
 class Elf:
-    """`sections`: bytes by name. `flash`: what is burnt, from address 0 (or from the first loaded address)."""
+    """`sections`: bytes by name. `marks`: the content of the section `MARKS` (`evaluators.marks`), where there is one.
+
+    `flash`: what is burnt, from address 0 (or from the first loaded address)."""
 
     sections: Mapping[str, int]
     symbols: Mapping[str, Symbol]
     flash: bytes
+    marks: bytes = b""
 
     @property
     def flash_bytes(self) -> int:
@@ -58,7 +64,8 @@ def read_elf(image: bytes, path: str = "firmware.elf") -> Elf:
             for symbol in table.iter_symbols()
             if symbol.name
         }
-        return Elf({section.name: section["sh_size"] for section in sections}, symbols, _flash(file, path))
+        marks = next((section.data() for section in sections if section.name == MARKS), b"")
+        return Elf({section.name: section["sh_size"] for section in sections}, symbols, _flash(file, path), marks)
     except (ELFError, AssertionError) as error:  # how the library says that what a header points at is not there
         found = "a damaged one" if image.startswith(b"\x7fELF") else "no ELF file"
         raise InputError(path, expected=EXPECTED, found=found) from error

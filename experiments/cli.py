@@ -32,6 +32,7 @@ from kilotune.experiments.commands.export_targets import ExportCommand, TargetNa
 from kilotune.experiments.commands.interrupts import INTERRUPTED_LINE, QuitsInImports
 from kilotune.experiments.commands.listing_options import given_to_listing, listed_names, with_listing_options
 from kilotune.experiments.commands.near_choice import NearChoice
+from kilotune.experiments.commands.profile import profile_command
 from kilotune.experiments.commands.report import report_command
 from kilotune.experiments.problems.registry import example_space, space_names
 
@@ -211,6 +212,7 @@ cli.add_command(certify_command)
 cli.add_command(check_command)
 cli.add_command(compare_command)
 cli.add_command(report_command)
+cli.add_command(profile_command)
 cli.add_command(dashboard_command)
 
 

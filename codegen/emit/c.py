@@ -6,7 +6,7 @@ import dataclasses
 import itertools
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import PurePath
 from typing import assert_never
 
@@ -69,6 +69,7 @@ class CSource:
     as RAM); scratch arrays of operations, the largest of `scratch_bytes`, fit between them or behind. `flash_bytes` are
     parameters and tables, and about what the code takes that unpacks parameters
     (`unpacking_size`). `unstored`: rows of operations whose results stay in registers (`fusion`), which no hook follows.
+    `live_bytes`: of the RAM array, by row, those that hold values while it runs; `constant_bytes`: of flash, by parameter.
     `candidate`: what it was made from, for targets that are not C; None for floats.
     """
 
@@ -83,6 +84,8 @@ class CSource:
     scratch_bytes: int
     flash_bytes: int
     unstored: frozenset[int] = frozenset()
+    live_bytes: tuple[int, ...] = ()
+    constant_bytes: Mapping[str, int] = field(default_factory=dict)
     candidate: Candidate | None = None
 
 
@@ -181,7 +184,8 @@ def emit_program(
     _emit_result(context)
     layout = lay_out(storage, variables, context.scratches, placement, context.chains, _unstored(context))
     arrays, functions = tables()
-    constants = [*parameter_arrays(storage, program, parameters), *arrays]
+    by_parameter = parameter_arrays(storage, program, parameters)
+    constants = [*itertools.chain.from_iterable(by_parameter.values()), *arrays]
     interface = describe_interface(storage, program, context.stream, scaling, class_names, result_grid, order)
     name, function = names
     prototype = signature(interface, function)
@@ -198,6 +202,8 @@ def emit_program(
         max((s.size_bytes for s in context.scratches.values()), default=0),
         sum(array.size_bytes for array in constants),
         frozenset(row for chain in context.chains.values() for row in chain.rows[:-1]),
+        layout.live_bytes,
+        {name: sum(array.size_bytes for array in of_one) for name, of_one in by_parameter.items()},
     )
 
 

@@ -17,7 +17,7 @@ from kilotune.codegen.placement import Placer
 @dataclass(frozen=True)
 class TemporaryLayout:
     """Offsets of temporaries, the size of the array, how much of it variables reach into, and the C that declares it;
-    of `pointers` with the names that they declare."""
+    of `pointers` with the names that they declare. `live_bytes`: of the array, by row, those that hold values while it runs."""
 
     offsets: Mapping[str, int]
     size_bytes: int
@@ -25,6 +25,7 @@ class TemporaryLayout:
     typedefs: list[str]
     array: list[str]
     pointers: list[tuple[str, str]]
+    live_bytes: tuple[int, ...]
 
 
 @dataclass(frozen=True)
@@ -62,7 +63,8 @@ def lay_out(
     interference = variables.interference
     blocks = _blocks(storage, interference, scratches)
     _check(blocks, {**variables.offsets, **placement})
-    offsets = _place_scratches(blocks, _around(interference, chains), scratches, {**placement, **variables.offsets})
+    held = _around(interference, chains)
+    offsets = _place_scratches(blocks, held, scratches, {**placement, **variables.offsets})
     peak = max((offsets[name] + block.size_bytes for name, block in blocks.items()), default=0)
     placed = FirstFitPlacement({name: offsets[name] for name in blocks}, peak)
     widths = {name: storage.bits[name] for name in blocks if name in storage.bits}
@@ -87,9 +89,10 @@ def lay_out(
         f"static union {{\n    int32_t alignment;\n    uint8_t bytes[{placed.peak_bytes}];\n}} kt_ram;"
     ]
     kept = {name: placed.offsets[name] for name in blocks}
-    size, held = placed.peak_bytes, variables.peak_bytes
+    live = _live_bytes(blocks, offsets, held, scratches)
+    declared = ["\n".join(typedefs)] if typedefs else []
     return TemporaryLayout(
-        kept, size, held, ["\n".join(typedefs)] if typedefs else [], array if blocks else [], pointers
+        kept, placed.peak_bytes, variables.peak_bytes, declared, array if blocks else [], pointers, live
     )
 
 
@@ -111,6 +114,24 @@ def _around(interference: Interference, chains: Mapping[int, OperationChain]) ->
         together = frozenset(name for row in chain.rows for name in interference.rows[row]) - chain.registers
         held[chain.rows.start : chain.rows.stop] = [together] * len(chain.rows)
     return held
+
+
+def _live_bytes(
+    blocks: Mapping[str, Block],
+    offsets: Mapping[str, int],
+    held: Sequence[frozenset[str]],
+    scratches: Mapping[int, Scratch],
+) -> tuple[int, ...]:
+    """By row, how many bytes hold values or scratch while it runs; those that two variables share count once."""
+    result = []
+    for row, names in enumerate(held):
+        also = {scratches[row].name} if row in scratches else set()
+        ends, total = 0, 0
+        for start, size in sorted((offsets[name], blocks[name].size_bytes) for name in names | also):
+            total += max(start + size - max(start, ends), 0)
+            ends = max(ends, start + size)
+        result.append(total)
+    return tuple(result)
 
 
 def _place_scratches(

@@ -21,16 +21,19 @@ from kilotune.codegen.emit.storage import VariableStorage
 
 def parameter_arrays(
     storage: VariableStorage, program: ir.Program, parameters: Mapping[str, FloatArray]
-) -> list[ConstantArray]:
-    """The constants of all parameters that a program reads, in the form that `storage` gives them. `parameters`: their values by name."""
-    arrays = []
+) -> dict[str, list[ConstantArray]]:
+    """The constants of all parameters that a program reads, by parameter, in the form that `storage` gives them. `parameters`: their values
+    by name."""
+    arrays = {}
     used = ir.used_variables(program)
     for variable in program.variables:
         if variable.role is not ir.Role.PARAMETER or variable.name not in used:
             continue
-        arrays += _arrays_of(storage, variable, parameters[variable.name].reshape(variable.shape))
-        arrays += _row_shifts(storage, variable.name)
-        arrays += _codebook(storage, variable.name, parameters[variable.name])
+        arrays[variable.name] = [
+            *_arrays_of(storage, variable, parameters[variable.name].reshape(variable.shape)),
+            *_row_shifts(storage, variable.name),
+            *_codebook(storage, variable.name, parameters[variable.name]),
+        ]
     return arrays
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -14,6 +14,7 @@ import numpy.typing as npt
 from kilotune.codegen.emit.shape import PLAIN
 from kilotune.codegen.emit.targets.target import ProjectTarget
 from kilotune.evaluators.device import Device
+from kilotune.evaluators.marks import MarkedRun
 from kilotune.evaluators.simulated import Artefact, SimulatedRun, Sizes, Trace
 
 NO_TABLES: Mapping[str, Path] = MappingProxyType({})
@@ -32,6 +33,15 @@ class Target(Protocol):
     def trace(self, artefact: Artefact, inputs: npt.NDArray[np.generic], most_events: int) -> Trace:
         """Build it with a hook after each operation and run the only inference of `inputs` [calls, features]: what the RAM array held
         after each of the first `most_events` operations. DeviceError as `run`."""
+
+
+@runtime_checkable
+class CountsOperations(Protocol):
+    """Ability of a target: cycles of single operations."""
+
+    def profile(self, artefact: Artefact, inputs: npt.NDArray[np.generic], operations: int) -> MarkedRun:
+        """Build a program of so many operations with a mark behind each (`evaluators.marks`), and call it with each of `inputs` [calls,
+        features]. DeviceError as `Target.run`."""
 
 
 @dataclass(frozen=True)

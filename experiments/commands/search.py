@@ -19,7 +19,7 @@ from kilotune.experiments.artefacts.folder import RefusedOutputError
 from kilotune.experiments.artefacts.inputs import files_of_store, files_read
 from kilotune.experiments.artefacts.output_file import check_output_file, write_output
 from kilotune.experiments.commands.exit_status import ExitStatus
-from kilotune.experiments.problems.problem import PlacesFinalists, Problem
+from kilotune.experiments.problems.problem import PlacesFinalists, Problem, ProfilesPrograms
 from kilotune.experiments.requests.request import TuneRequest
 from kilotune.experiments.studies import outcome_file, tuning
 from kilotune.experiments.studies.command_time import CommandTime
@@ -180,8 +180,11 @@ def _deliver(outcome: tuning.TuneOutcome, folder: Path | None, options: dict[str
 
 def _export(outcome: tuning.TuneOutcome, folder: Path) -> dict[str, str]:
     assert outcome.exported is not None
+    problem = outcome.problem
+    if isinstance(problem, ProfilesPrograms):
+        problem = problem.knowing_run(outcome.device_check)
     try:
-        return outcome.problem.export(outcome.exported, folder)
+        return problem.export(outcome.exported, folder)
     except (OSError, RefusedOutputError) as error:
         kept = f"The search is kept: `tune export {outcome.result.study} --output DIR` writes what it found."
         raise OSError(f"{str(error).rstrip('.')}. {kept}") from error

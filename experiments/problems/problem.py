@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from kilotune.experiments.presentation.section import Section
     from kilotune.experiments.problems.device_check import DeviceCheck
     from kilotune.experiments.problems.placing import FinalistPlacing
+    from kilotune.experiments.problems.program_profile import ProgramProfile
 
 
 class Problem(Protocol):
@@ -175,6 +176,17 @@ class HasTargets(Protocol):
 
     def export_for(self, trial: Trial, folder: Path, target: str, level: str | None) -> dict[str, str]:
         """Like `Problem.export`; `level`: -O level on the device, None for the request's."""
+
+
+@runtime_checkable
+class ProfilesPrograms(Protocol):
+    """Ability: of a candidate's program it is known what each of its layers takes."""
+
+    def layer_profile(self, trial: Trial, level: str | None) -> ProgramProfile:
+        """Cycles, RAM and flash by layer; `level`: -O level on the device, None for the request's."""
+
+    def knowing_run(self, check: DeviceCheck | None) -> Problem:
+        """This problem, whose exports of a candidate state what the device made of it."""
 
 
 @runtime_checkable

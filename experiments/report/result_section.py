@@ -7,8 +7,9 @@ from pathlib import Path
 
 from kilotune.experiments.presentation.section import Block, Listing, Paragraph, Section, Table
 from kilotune.experiments.problems.metric_names import metric_label
-from kilotune.experiments.problems.problem import DescribesBest, Explains, Problem, bound_reason_of
+from kilotune.experiments.problems.problem import DescribesBest, Explains, Problem, ProfilesPrograms, bound_reason_of
 from kilotune.experiments.problems.problem_entry import procedure_name
+from kilotune.experiments.problems.program_profile import TITLES
 from kilotune.experiments.report.report_data import ReportData
 from kilotune.experiments.studies.procedure_outcome import ProcedureState
 from kilotune.experiments.terminal.sample_differences import sample_differences
@@ -73,6 +74,15 @@ def unended(study: Study) -> str:
     if study.is_at_work():
         return "The study was still running."
     return f"The study was stopped before its end, without a word: `tune resume {study.name}` goes on with it."
+
+
+def profile_sections(problem: Problem, best: Trial) -> tuple[Section, ...]:
+    """What each layer of the best program takes; none where there is no program."""
+    if best.measurement.failure is not None or not isinstance(problem, ProfilesPrograms):
+        return ()
+    profile = problem.layer_profile(best, None)
+    table = Table(TITLES, profile.rows, "Layers in program order; RAM and flash in bytes.", sortable=False)
+    return (Section("What each layer takes", (table, *(Paragraph(sentence) for sentence in profile.sentences))),)
 
 
 def artefact_sections(problem: Problem, best: Trial) -> tuple[Section, ...]:

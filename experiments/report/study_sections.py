@@ -15,7 +15,7 @@ from kilotune.experiments.report.pareto_front import pareto_sections
 from kilotune.experiments.report.placed_candidates import placed_sections
 from kilotune.experiments.report.report_data import ReportData
 from kilotune.experiments.report.request_section import request_section
-from kilotune.experiments.report.result_section import artefact_sections, result_section, unended
+from kilotune.experiments.report.result_section import artefact_sections, profile_sections, result_section, unended
 from kilotune.experiments.report.trials import best_trials_section, decisions_sections, failures_sections
 from kilotune.experiments.studies import tuning
 from kilotune.search.result import Status
@@ -48,7 +48,7 @@ def study_sections(problem: Problem, study: Study, row: StudyRow) -> tuple[Secti
         *decisions_sections(reported),
         *failures_sections(reported),
         best_trials_section(reported),
-        *(() if best is None else artefact_sections(problem, best)),
+        *(() if best is None else (*profile_sections(problem, best), *artefact_sections(problem, best))),
     )
 
 

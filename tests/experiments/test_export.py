@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from kilotune.experiments.cli import main
+from tests.evaluators.devices.toolchains import needs_avr
 
 STUDY = (
     "--space",
@@ -70,3 +71,25 @@ def test_a_foreign_folder_is_left_alone(tmp_path: Path) -> None:
     assert tune(storage, *STUDY) == 0
     assert tune(storage, "export", "s", "--target", "platformio", "--output", str(out)) == 4
     assert [path.name for path in out.iterdir()] == ["thesis.tex"]
+
+
+@needs_avr
+def test_what_each_layer_takes_is_in_the_folder_and_the_command(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    storage, out = tmp_path / "s.db", tmp_path / "out"
+    assert tune(storage, *STUDY, "--device", "uno") == 0
+    assert tune(storage, "export", "s", "--level", "O2", "--output", str(out)) == 0
+    capsys.readouterr()
+    assert tune(storage, "profile", "s", "--level", "O2", "--json") == 0
+    shown = json.loads(capsys.readouterr().out)
+    held = json.loads((out / "decisions.json").read_text())
+    assert held["profile"] == {name: value for name, value in shown.items() if name not in ("study", "trial")}
+    measured = shown["on_device"]["measured"]
+    assert measured["level"] == "-O2"
+    parts = [*shown["layers"], shown["outside"]]
+    assert sum(part["measured_cycles"] for part in parts) == pytest.approx(shown["measured_cycles"])
+    assert round(sum(part["predicted_cycles"] for part in parts)) == held["metrics"]["cycles"]
+    text = (out / "README.md").read_text()
+    assert f"{measured['flash_bytes']:.0f} bytes of flash, {measured['static_ram_bytes']:.0f} of static RAM" in text
+    assert all(f"| {layer['name']} |" in text for layer in shown["layers"])

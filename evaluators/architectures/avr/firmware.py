@@ -11,6 +11,7 @@ from pathlib import Path
 
 from kilotune.codegen import ir
 from kilotune.evaluators.elf import Elf, read_elf
+from kilotune.evaluators.marks import HEADER
 from kilotune.evaluators.simulated import Artefact, DeviceError, Sizes
 
 WARNINGS = ("-Wall", "-Wextra", "-Werror")
@@ -61,9 +62,12 @@ def build_firmware(
     level: str = "-Os",
     compiler: str | None = None,
     traced: bool = False,
+    marked: bool = False,
     defines: Sequence[str] = (),
 ) -> Firmware:
-    """Compile and link. DeviceError with the compiler's words when that fails, or when there is no avr-gcc."""
+    """Compile and link, with hooks that trace or marks that count where these are asked for.
+
+    DeviceError with the compiler's words when that fails, or when there is no avr-gcc."""
     compiler = compiler or avr_gcc()
     if compiler is None:
         raise DeviceError("avr-gcc was not found: install gcc-avr and avr-libc (`kilotune doctor`).")
@@ -72,8 +76,8 @@ def build_firmware(
         (folder / f"{artefact.name}.h").write_text(artefact.header)
         (folder / f"{artefact.name}.c").write_text(artefact.source)
         (folder / "harness.c").write_text(harness(artefact))
-        (folder / "trace.h").write_text(_TRACE)
-        trace = ("-include", "trace.h") if traced else ()
+        (folder / "trace.h").write_text(HEADER if marked else _TRACE)
+        trace = ("-include", "trace.h") if traced or marked else ()
         command = [compiler, f"-mmcu={mcu}", level, *FLAGS, *WARNINGS, *trace, *defines]
         command += ["-o", "firmware.elf", "harness.c", f"{artefact.name}.c", "-lm"]
         done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False, timeout=300)

@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from kilotune.evaluators.architectures.avr.firmware import DATA_SPACE, Firmware
 from kilotune.evaluators.compiled_library import load_library
+from kilotune.evaluators.marks import MarkedRun, averaged, read_marks
 from kilotune.evaluators.simulated import DeviceError, SimulatedRun, Trace
 
 MOST_CYCLES = 2_000_000_000
@@ -32,6 +33,7 @@ def load_shim() -> ctypes.CDLL | None:
         return None
     library = loaded.library
     library.kilotune_avr_open.restype = ctypes.c_void_p
+    library.kilotune_avr_marks.restype = ctypes.c_uint64
     library.kilotune_avr_events.restype = ctypes.c_int64
     library.kilotune_avr_peak_stack_bytes.restype = ctypes.c_uint32
     return library
@@ -102,6 +104,16 @@ class AvrMachine:
         events = min(int(self._library.kilotune_avr_events(self._handle)), most_events)
         watch(self._handle, ctypes.c_uint32(0), ctypes.c_uint32(0), None, None, ctypes.c_int64(0))
         return Trace(rows[:events], snapshots[:events])
+
+    def profile(self, inputs: npt.NDArray[np.generic], operations: int) -> MarkedRun:
+        """Inferences on a marked firmware, with the cycles of each operation. DeviceError as `run`."""
+        marks, cycles = read_marks(self._firmware.elf.marks), np.zeros(operations + 1, dtype=np.uint64)
+        given = (marks.ctypes.data_as(ctypes.c_void_p), ctypes.c_int64(len(marks)), ctypes.c_int32(operations))
+        if self._library.kilotune_avr_profile(self._handle, *given, cycles.ctypes.data_as(ctypes.c_void_p)):
+            raise DeviceError(f"The marks of a program for {self._firmware.mcu} are outside its flash.")
+        run = self.run(inputs)
+        met = float(self._library.kilotune_avr_marks(self._handle))
+        return averaged(self._firmware.sizes, self._firmware.artefact, run, cycles.astype(np.float64), met)
 
     @property
     def peak_stack_bytes(self) -> int:

@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from kilotune.evaluators.architectures.avr.firmware import build_firmware
 from kilotune.evaluators.architectures.avr.machine import AvrMachine
+from kilotune.evaluators.marks import MarkedRun
 from kilotune.evaluators.simulated import Artefact, SimulatedRun, Sizes, Trace
 
 
@@ -40,3 +41,9 @@ class AvrTarget:
         firmware = build_firmware(artefact, self.mcu, level=self.level, compiler=self.compiler, traced=True)
         with AvrMachine(firmware, self.clock_hz) as machine:
             return machine.trace(inputs, most_events)
+
+    def profile(self, artefact: Artefact, inputs: npt.NDArray[np.generic], operations: int) -> MarkedRun:
+        """The inferences of a marked build; cycles are exact. DeviceError when that fails."""
+        firmware = build_firmware(artefact, self.mcu, level=self.level, compiler=self.compiler, marked=True)
+        with AvrMachine(firmware, self.clock_hz) as machine:
+            return machine.profile(inputs, operations)

@@ -28,6 +28,12 @@ typedef struct {
     uint8_t *snapshots;
     int32_t *rows;
     int64_t events, most_events;
+    /* profiling: the operation after which an instruction stands as a mark (by its word's address; -1: none), the cycles of each
+       operation and last those after the last mark, how many marks were met, and up to which cycle all is counted */
+    int32_t *marked;
+    uint64_t *cycles, marks, counted;
+    int32_t operations;
+    int inferring;
 } Machine;
 
 static void on_mark(struct avr_t *avr, avr_io_addr_t address, uint8_t value, void *parameter)
@@ -37,8 +43,12 @@ static void on_mark(struct avr_t *avr, avr_io_addr_t address, uint8_t value, voi
     if (value == START) {
         m->at_start = 1;
         m->started = avr->cycle;
+        m->counted = avr->cycle + 1;
+        m->inferring = 1;
     } else if (value == END) {
         m->ended = avr->cycle;
+        if (m->marked) m->cycles[m->operations] += avr->cycle - m->counted;
+        m->inferring = 0;
     }
 }
 
@@ -87,6 +97,7 @@ void kilotune_avr_close(Machine *m)
 {
     avr_terminate(m->avr);
     free(m->avr);
+    free(m->marked);
     free(m);
 }
 
@@ -102,10 +113,20 @@ static int is_skip(uint16_t opcode)
         || (opcode & 0xfd00) == 0x9900;     /* SBIC, SBIS */
 }
 
+static void meet_mark(Machine *m)
+{
+    const int32_t row = m->marked[m->avr->pc / 2];
+    if (row < 0 || !m->inferring) return;
+    m->cycles[row] += m->avr->cycle - m->counted;
+    m->counted = m->avr->cycle + 1; /* the mark's own */
+    m->marks++;
+}
+
 static void step(Machine *m)
 {
     avr_t *avr = m->avr;
     const uint32_t before = avr->pc;
+    if (m->marked) meet_mark(m);
     avr->run_cycle_count = 1; /* one instruction a call */
     avr->pc = avr_run_one(avr);
     if (avr->pc == before + 6 && m->corrects_skips && is_skip(word_at(avr, before))) {
@@ -166,6 +187,26 @@ void kilotune_avr_trace(Machine *m, uint32_t address, uint32_t bytes, uint8_t *s
     m->events = 0;
     m->most_events = most_events;
 }
+
+/* From now on count cycles by operation: marks [count][2] are addresses and numbers below `operations`, `cycles` [operations + 1] is added
+ * to. 0, or why not. */
+int kilotune_avr_profile(Machine *m, const uint32_t *marks, int64_t count, int32_t operations, uint64_t *cycles)
+{
+    const uint32_t words = m->avr->flashend / 2 + 1;
+    m->marked = malloc(words * sizeof *m->marked);
+    if (!m->marked) return BAD_REQUEST;
+    for (uint32_t at = 0; at < words; at++) m->marked[at] = -1;
+    for (int64_t i = 0; i < count; i++) {
+        const uint32_t address = marks[2 * i], row = marks[2 * i + 1];
+        if (address / 2 >= words || row >= (uint32_t)operations) return BAD_REQUEST;
+        if (address) m->marked[address / 2] = (int32_t)row;
+    }
+    m->operations = operations;
+    m->cycles = cycles;
+    return FINISHED;
+}
+
+uint64_t kilotune_avr_marks(const Machine *m) { return m->marks; }
 
 int64_t kilotune_avr_events(const Machine *m) { return m->events; }
 

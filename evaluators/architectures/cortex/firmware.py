@@ -40,18 +40,20 @@ def arm_gcc() -> str | None:
 
 
 def build_cortex_firmware(
-    artefact: Artefact, processor: str, *, level: str = "-Os", traced: bool = False
+    artefact: Artefact, processor: str, *, level: str = "-Os", header: str = ""
 ) -> CortexFirmware:
-    """Compile and link. DeviceError with the compiler's words when that fails, or when there is no compiler."""
+    """Compile and link; `header`: C that everything includes, such as `TRACE` or marks.
+
+    DeviceError with the compiler's words when that fails, or when there is no compiler."""
     compiler = arm_gcc()
     if compiler is None:
         raise DeviceError("arm-none-eabi-gcc was not found: install gcc-arm-none-eabi and libnewlib-arm-none-eabi.")
     try:
-        return _built(compiler, artefact, processor, EMULATED[processor], level, traced)
+        return _built(compiler, artefact, processor, EMULATED[processor], level, header)
     except _NoRoomError:
         if processor not in LARGER:
             raise
-    return _built(compiler, artefact, processor, LARGER[processor], level, traced)
+    return _built(compiler, artefact, processor, LARGER[processor], level, header)
 
 
 class _NoRoomError(DeviceError):
@@ -59,7 +61,7 @@ class _NoRoomError(DeviceError):
 
 
 def _built(
-    compiler: str, artefact: Artefact, processor: str, board: EmulatedBoard, level: str, traced: bool
+    compiler: str, artefact: Artefact, processor: str, board: EmulatedBoard, level: str, header: str
 ) -> CortexFirmware:
     with tempfile.TemporaryDirectory(prefix="kilotune-cortex-") as scratch:
         folder = Path(scratch)
@@ -67,14 +69,14 @@ def _built(
             f"{artefact.name}.h": artefact.header,
             f"{artefact.name}.c": artefact.source,
             "harness.h": _harness_header(artefact),
-            "trace.h": _TRACE,
+            "trace.h": header,
             "link.ld": board.link_script(),
             "startup.c": startup_code(),
             "harness.c": Path(__file__).with_name("harness.c").read_text(encoding="utf-8"),
         }
         for name, text in texts.items():
             (folder / name).write_text(text, encoding="utf-8")
-        trace = ("-include", "trace.h") if traced else ()
+        trace = ("-include", "trace.h") if header else ()
         command = [compiler, *board.options, level, *FLAGS, *WARNINGS, *trace, *LINKED, "-T", "link.ld"]
         command += ["-o", "firmware.elf", "startup.c", "harness.c", f"{artefact.name}.c", "-lm"]
         done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False, timeout=300)
@@ -84,12 +86,13 @@ def _built(
         return CortexFirmware(processor, artefact, image, read_elf(image), board.machine)
 
 
-_TRACE = """\
+TRACE = """\
 #include <stddef.h>
 #include <stdint.h>
 void kt_trace(int32_t row, void *ram, size_t bytes);
 #define KT_AFTER(row) do { __asm__ volatile ("" ::: "memory"); kt_trace((row), &kt_ram, sizeof kt_ram); } while (0)
 """
+"""C that a traced build includes before everything."""
 
 
 def _harness_header(artefact: Artefact) -> str:

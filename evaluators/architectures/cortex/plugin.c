@@ -29,6 +29,7 @@ typedef void (*AccessCallback)(unsigned int, uint32_t, uint64_t, void *);
 enum { NO_REGISTERS = 0, READS_AND_WRITES = 3 };
 void qemu_plugin_register_vcpu_tb_trans_cb(qemu_plugin_id_t, TranslationCallback);
 void qemu_plugin_register_vcpu_tb_exec_cb(struct qemu_plugin_tb *, ExecutionCallback, int, void *);
+void qemu_plugin_register_vcpu_insn_exec_cb(struct qemu_plugin_insn *, ExecutionCallback, int, void *);
 void qemu_plugin_register_vcpu_mem_cb(struct qemu_plugin_insn *, AccessCallback, int, int, void *);
 unsigned int qemu_plugin_mem_size_shift(uint32_t);
 void qemu_plugin_register_atexit_cb(qemu_plugin_id_t, ExitCallback, void *);
@@ -36,7 +37,6 @@ size_t qemu_plugin_tb_n_insns(const struct qemu_plugin_tb *);
 struct qemu_plugin_insn *qemu_plugin_tb_get_insn(const struct qemu_plugin_tb *, size_t);
 uint64_t qemu_plugin_tb_vaddr(const struct qemu_plugin_tb *);
 const void *qemu_plugin_insn_data(const struct qemu_plugin_insn *);
-size_t qemu_plugin_insn_size(const struct qemu_plugin_insn *);
 
 __attribute__((visibility("default"))) int qemu_plugin_version = 1;
 
@@ -51,6 +51,20 @@ static bool is_m4, is_m55, counting; /* an M55 is an M4 as well */
 static uint64_t instructions, cycles;
 static const Block *previous;
 static FILE *results;
+
+/* Marks: NOPs behind the operations of a program (marks.txt: addresses and numbers, which marked.txt repeats with how often a mark was
+ * met and the cycles before it, since the mark before or the start). */
+typedef struct {
+    uint64_t address, met, cycles;
+    uint32_t operation;
+} Mark;
+typedef struct {
+    Mark *mark;
+    uint32_t to_come; /* cycles of its block from the mark on, which are counted when the block begins */
+} MarkPlace;
+static Mark *marks;
+static size_t mark_count;
+static uint64_t counted; /* cycles up to and with the last mark */
 
 static uint32_t ones(uint32_t bits) { return (uint32_t)__builtin_popcount(bits); }
 
@@ -133,6 +147,37 @@ static void on_access(unsigned int processor, uint32_t access, uint64_t address,
     if (counting && address & ((1u << qemu_plugin_mem_size_shift(access)) - 1)) cycles++;
 }
 
+static void on_mark(unsigned int processor, void *data)
+{
+    const MarkPlace *place = data;
+    (void)processor;
+    if (!counting) return;
+    const uint64_t now = cycles - place->to_come;
+    place->mark->cycles += now - counted;
+    place->mark->met++;
+    counted = now + 1; /* the mark's own */
+}
+
+static Mark *find_mark(uint64_t address)
+{
+    for (size_t i = 0; i < mark_count; i++)
+        if (address && (marks[i].address & ~1ull) == address) return &marks[i];
+    return NULL;
+}
+
+static void read_marks(void)
+{
+    FILE *file = fopen("marks.txt", "r");
+    unsigned long long address;
+    unsigned int operation;
+    while (file && fscanf(file, "%llu %u", &address, &operation) == 2) {
+        marks = realloc(marks, (mark_count + 1) * sizeof *marks);
+        if (!marks) abort();
+        marks[mark_count++] = (Mark){address, 0, 0, operation};
+    }
+    if (file) fclose(file);
+}
+
 static void on_block(unsigned int processor, void *data)
 {
     const Block *block = data;
@@ -149,7 +194,7 @@ static void on_block(unsigned int processor, void *data)
     }
     if (block->start == start_address) {
         counting = true;
-        instructions = cycles = 0;
+        instructions = cycles = counted = 0;
         previous = NULL;
     }
 }
@@ -158,6 +203,9 @@ static void on_translation(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
 {
     (void)id;
     Block *block = calloc(1, sizeof *block); /* blocks live as long as the run */
+    enum { MOST_MARKS = 512 }; /* QEMU's blocks have no more instructions */
+    MarkPlace *places[MOST_MARKS];
+    size_t place_count = 0;
     bool after_access = false;
     Pipeline before = NO_VECTOR;
     if (!block) abort();
@@ -165,9 +213,18 @@ static void on_translation(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
     for (size_t i = 0; i < qemu_plugin_tb_n_insns(tb); i++) {
         struct qemu_plugin_insn *instruction = qemu_plugin_tb_get_insn(tb, i);
         uint16_t words[2] = {0, 0};
-        const size_t size = qemu_plugin_insn_size(instruction);
-        memcpy(words, qemu_plugin_insn_data(instruction), size < 4 ? 2 : 4);
+        /* not by qemu_plugin_insn_size: what QEMU looks at beyond a page's end is counted there as a part of the instruction before it */
+        memcpy(words, qemu_plugin_insn_data(instruction), 2);
+        const size_t size = words[0] >= 0xe800 ? 4 : 2;
+        if (size == 4) memcpy(words, qemu_plugin_insn_data(instruction), 4);
         block->instructions++;
+        Mark *mark = find_mark(block->end);
+        MarkPlace *place = mark ? calloc(1, sizeof *place) : NULL;
+        if (place) {
+            *place = (MarkPlace){mark, block->cycles}; /* so far; the rest is known at the block's end */
+            qemu_plugin_register_vcpu_insn_exec_cb(instruction, on_mark, NO_REGISTERS, place);
+            places[place_count++ % MOST_MARKS] = place;
+        }
         const Pipeline to = is_m55 && size == 4 ? pipeline(words[0], words[1]) : NO_VECTOR;
         if (to != NO_VECTOR) block->cycles += cycles_of_vector(to, before);
         else block->cycles += size < 4 ? cycles16(words[0], after_access) : cycles32(words[0], words[1], after_access);
@@ -182,6 +239,7 @@ static void on_translation(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
                                             || (is_m55 && (words[0] & 0xfff0) == 0xf040 && (words[1] & 0xf000) == 0xc000));
         block->end += size;
     }
+    for (size_t i = 0; i < place_count && i < MOST_MARKS; i++) places[i]->to_come = block->cycles - places[i]->to_come;
     qemu_plugin_register_vcpu_tb_exec_cb(tb, on_block, NO_REGISTERS, block);
 }
 
@@ -189,6 +247,11 @@ static void on_exit_of_qemu(qemu_plugin_id_t id, void *data)
 {
     (void)id, (void)data;
     fclose(results);
+    FILE *file = mark_count ? fopen("marked.txt", "w") : NULL;
+    for (size_t i = 0; file && i < mark_count; i++)
+        fprintf(file, "%u %llu %llu\n", marks[i].operation, (unsigned long long)marks[i].met,
+                (unsigned long long)marks[i].cycles);
+    if (file) fclose(file);
 }
 
 /* start=ADDRESS end=ADDRESS core=m0plus|m4|m55 counts=PATH */
@@ -203,6 +266,7 @@ __attribute__((visibility("default"))) int qemu_plugin_install(qemu_plugin_id_t 
         if (!strncmp(arguments[i], "counts=", 7)) results = fopen(arguments[i] + 7, "w");
     }
     if (!results) return 1;
+    read_marks();
     qemu_plugin_register_vcpu_tb_trans_cb(id, on_translation);
     qemu_plugin_register_atexit_cb(id, on_exit_of_qemu, NULL);
     return 0;

@@ -13,8 +13,9 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from kilotune.evaluators.architectures.cortex.firmware import CortexFirmware, build_cortex_firmware
+from kilotune.evaluators.architectures.cortex.firmware import TRACE, CortexFirmware, build_cortex_firmware
 from kilotune.evaluators.compiled_library import build_library
+from kilotune.evaluators.marks import HEADER, MarkedRun, averaged, read_marks
 from kilotune.evaluators.simulated import Artefact, DeviceError, SimulatedRun, Sizes, Trace
 
 SECONDS = 120
@@ -59,10 +60,24 @@ class CortexTarget:
 
     def trace(self, artefact: Artefact, inputs: npt.NDArray[np.generic], most_events: int) -> Trace:
         """The inference of the only sample, its first `most_events` operations. DeviceError when that fails."""
-        firmware = build_cortex_firmware(artefact, self.processor, level=self.level, traced=True)
+        firmware = build_cortex_firmware(artefact, self.processor, level=self.level, header=TRACE)
         with tempfile.TemporaryDirectory(prefix="kilotune-qemu-") as scratch:
             _execute(firmware, inputs, Path(scratch), self.seconds)
             return _read_trace(Path(scratch), firmware, most_events)
+
+    def profile(self, artefact: Artefact, inputs: npt.NDArray[np.generic], operations: int) -> MarkedRun:
+        """The inferences of a marked build; cycles are approximate. DeviceError when that fails."""
+        firmware = build_cortex_firmware(artefact, self.processor, level=self.level, header=HEADER)
+        with tempfile.TemporaryDirectory(prefix="kilotune-qemu-") as scratch:
+            folder = Path(scratch)
+            np.savetxt(folder / "marks.txt", read_marks(firmware.elf.marks), fmt="%d")
+            _execute(firmware, inputs, folder, self.seconds)
+            run = _results(artefact, inputs.shape[0], folder)
+            met = np.loadtxt(folder / "marked.txt", dtype=np.int64, ndmin=2)
+        cycles = np.bincount(met[:, 0], met[:, 2], minlength=operations)
+        marks = float(met[:, 1].sum())
+        rest = run.cycles.sum() - marks - cycles.sum()
+        return averaged(firmware.sizes, artefact, run, np.append(cycles, rest), marks)
 
 
 def _execute(firmware: CortexFirmware, inputs: npt.NDArray[np.generic], folder: Path, seconds: float) -> None:

@@ -21,26 +21,31 @@ from kilotune.evaluators.fixed_point.simulator import Simulator
 from kilotune.experiments.artefacts.folder import ArtefactFolder
 from kilotune.experiments.artefacts.inputs import files_read
 from kilotune.experiments.problems.fixed_point.model import TunedModel
+from kilotune.experiments.problems.program_profile import ProgramProfile
 from kilotune.search.space import Trial
+
+README = "README.md"
 
 RECORDED_SAMPLES = 100
 """Inputs that the exported main.c runs, from the test data where there are any."""
 
 
 def export_program(
-    problem: TunedModel, trial: Trial, folder: Path, target: str = "c", level: str | None = None
+    problem: TunedModel, trial: Trial, folder: Path, target: str, level: str | None, profile: ProgramProfile
 ) -> dict[str, str]:
     """Write the trial's program into `folder`, for one of `project_targets()`; the paths written, by what they are.
 
-    `level`: of the device's compiler, the request's unless given. RefusedOutputError as `ArtefactFolder.write`.
+    `level`: of the device's compiler, the request's unless given. `profile`: what README.md and decisions.json say of its
+    layers. RefusedOutputError as `ArtefactFolder.write`.
     """
     return export_batch(
         problem,
         problem.lower(trial.assignment),
         folder,
-        decisions(problem, trial),
+        {**decisions(problem, trial), "profile": profile.as_json()},
         project_target(target),
         level or problem.options.level,
+        profile.markdown,
     )
 
 
@@ -51,8 +56,9 @@ def export_batch(
     decided: Mapping[str, object],
     kind: ProjectTarget,
     level: str,
+    notes: str = "",
 ) -> dict[str, str]:
-    """Write the only candidate of `batch` into `folder`, beside what was `decided`; see `export_program`."""
+    """Write the only candidate of `batch` into `folder`, beside what was `decided`; `notes` end its README.md. See `export_program`."""
     data = problem.bundle.test or problem.bundle.train
     features = np.zeros((1, 0)) if data is None else data.features[:RECORDED_SAMPLES]
     outputs = Simulator(batch.program, problem.bundle.parameters, features).run(batch)[0]
@@ -64,6 +70,7 @@ def export_batch(
     recording = Recording(inputs, outputs)
     name = folder.absolute().name
     files = project_files(name, emit_program(problem, batch), recording, decided, kind, level)
+    files[README] += notes
     _folder(problem, folder).write(files)
     parts = {**kind.parts, "decisions": DECISIONS}
     return {what: str(folder / path.format(folder=name)) for what, path in parts.items()}

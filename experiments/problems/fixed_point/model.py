@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -21,6 +22,7 @@ from kilotune.evaluators.devices import cost_table, device_from_json
 from kilotune.evaluators.fixed_point.class_scores import ClassScore
 from kilotune.evaluators.fixed_point.fresh_inputs import PairedFlips, paired_flips
 from kilotune.evaluators.fixed_point.measuring import Task
+from kilotune.experiments.problems.device_check import DeviceCheck
 from kilotune.experiments.requests.request import TuneRequest, stored_fields
 from kilotune.search.space import Assignment, Trial
 from kilotune.spaces.objectives import DEFAULT, LINKED
@@ -119,11 +121,23 @@ TunedSpace = SeeDotSpace | ShiftrySpace | FittedSpace | QuantisedSpace
 
 @dataclass(frozen=True)
 class TunedModel:
-    """A space, and the model that it decides about."""
+    """A space, and the model that it decides about. `check`: a run of the candidate to be exported on the device, where there was one."""
 
     request: TuneRequest
     bundle: Bundle
     space: TunedSpace
+    check: DeviceCheck | None = field(default=None, kw_only=True)
+
+    def knowing_run(self, check: DeviceCheck | None) -> Self:
+        """This problem, whose exports state what the device made of the candidate."""
+        return dataclasses.replace(self, check=check)
+
+    def at_level(self, level: str | None) -> Self:
+        """This problem with programs built at that level (such as `Os`), or at its own."""
+        if level is None:
+            return self
+        request = dataclasses.replace(self.request, options={**self.request.options, "level": level})
+        return dataclasses.replace(self, request=request, check=None)
 
     @property
     def options(self) -> ModelOptions:

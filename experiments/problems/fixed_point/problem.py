@@ -40,7 +40,9 @@ from kilotune.experiments.problems.fixed_point.model import (
     TunedSpace,
     task_of,
 )
+from kilotune.experiments.problems.fixed_point.profiling import profile_program
 from kilotune.experiments.problems.fixed_point.source import check_size, data_options, is_trained_model, load_source
+from kilotune.experiments.problems.program_profile import ProgramProfile
 from kilotune.experiments.requests.request import ACCURACY, TuneRequest, stored_fields, whole_bytes
 from kilotune.search.space import Assignment, Metrics, Trial
 from kilotune.spaces.limits import FixedPointOptions
@@ -69,7 +71,6 @@ LEAST_FLIPS_ADVISED = 0.01
 SEEDOT_OPTIONS = MappingProxyType({"accuracy_drop": "seedot_drop", "permitted_loss": "seedot_loss"})
 """Where a request for seedot holds what --drop and --loss say: without them it wants the most precise program, while the fields of
 their own names always have a number."""
-
 
 OF_FORMATS = MappingProxyType(
     {
@@ -126,11 +127,17 @@ class ModelProblem(TunedModel):
 
     def export(self, trial: Trial, folder: Path) -> dict[str, str]:
         """The program in C, for the host."""
-        return self.export_for(trial, folder, self.usual_target, None)
+        return export_program(
+            self, trial, folder, self.usual_target, None, profile_program(self, trial, measured=False)
+        )
 
     def export_for(self, trial: Trial, folder: Path, target: str, level: str | None) -> dict[str, str]:
         """The program as a project for a target; see `export_program`."""
-        return export_program(self, trial, folder, target, level)
+        return export_program(self, trial, folder, target, level, self.layer_profile(trial, level))
+
+    def layer_profile(self, trial: Trial, level: str | None) -> ProgramProfile:
+        """See `profile_program`."""
+        return profile_program(self.at_level(level), trial)
 
     def shaped(self, shape: str) -> ModelProblem:
         """This problem with the inner loops of its programs written in that shape."""
@@ -188,7 +195,7 @@ class ModelProblem(TunedModel):
 
     def test_metrics(self, assignment: Assignment) -> Metrics | None:
         """A candidate on the test data, which no search sees; None without test data."""
-        test = self._test_evaluator()
+        test = self._evaluator(self.bundle.test)
         return None if test is None else test.measure(self.lower(assignment))[0]
 
     def validation_metrics(self, candidates: Sequence[Assignment]) -> list[Metrics] | None:
@@ -198,7 +205,7 @@ class ModelProblem(TunedModel):
 
     def float_metrics(self) -> dict[str, Metrics]:
         """The float model on the training samples of the search, those held out of it, and the test data."""
-        others = {"validation": self._evaluator(self.held_out), "test": self._test_evaluator()}
+        others = {"validation": self._evaluator(self.held_out), "test": self._evaluator(self.bundle.test)}
         measured = {part: evaluator.float_metrics for part, evaluator in others.items() if evaluator is not None}
         return {"train": self.space.evaluator.float_metrics, **measured}
 
@@ -207,9 +214,6 @@ class ModelProblem(TunedModel):
         parts = {"validation": self.held_out, "test": self.bundle.test}
         others = {part: len(data.features) for part, data in parts.items() if data is not None}
         return {"train": len(self.space.task.features), **others}
-
-    def _test_evaluator(self) -> FixedPointEvaluator | None:
-        return self._evaluator(self.bundle.test)
 
     def _evaluator(self, data: Dataset | None) -> FixedPointEvaluator | None:
         return None if data is None else self.space.evaluator.on(task_of(self.bundle, data, self.space.task.score))

@@ -1,0 +1,60 @@
+"""`tune profile`: where the cycles and the memory of a study's program go, layer by layer."""
+
+from __future__ import annotations
+
+import json
+
+import click
+
+from kilotune.codegen.emit.levels import LEVELS
+from kilotune.codegen.emit.shape import SHAPES
+from kilotune.experiments.commands import completion
+from kilotune.experiments.commands.command_line import storage_option
+from kilotune.experiments.commands.near_choice import NearChoice
+
+
+@click.command("profile")
+@click.argument("study", shell_complete=completion.studies)
+@click.option("--level", type=NearChoice(LEVELS), help="-O level on the device [default: the study's].")
+@click.option("--shape", type=NearChoice(tuple(SHAPES)), help="How inner loops are written [default: the study's].")
+@click.option(
+    "--point",
+    type=click.IntRange(1),
+    help="Number of a point of the front, as in the summary and the JSON from 1  [default: the best].",
+)
+@click.option("--json", "as_json", is_flag=True, help="As JSON on stdout.")
+@storage_option
+def profile_command(
+    study: str, level: str | None, shape: str | None, point: int | None, as_json: bool, storage: str | None
+) -> None:
+    """Say where the cycles and the memory of the best program of STUDY go: layer by layer."""
+    from rich.console import Console
+    from rich.table import Table
+
+    from kilotune.experiments.problems.problem import ProfilesPrograms, in_shape
+    from kilotune.experiments.problems.program_profile import TITLES, cell_text
+    from kilotune.experiments.studies import tuning
+    from kilotune.experiments.studies.placing_finalists import exported_trial
+    from kilotune.experiments.studies.storage import open_store
+
+    problem, stored, _ = tuning.resume(open_store(storage), study)
+    if not isinstance(problem, ProfilesPrograms):
+        raise ValueError(f"A profile is of fixed-point programs; the space {problem.request.space} decides about none.")
+    best = exported_trial(problem, stored, point)
+    shaped = in_shape(problem, shape)
+    assert isinstance(shaped, ProfilesPrograms)
+    profile = shaped.layer_profile(best, level)
+    if as_json:
+        click.echo(json.dumps({"study": study, "trial": best.number, **profile.as_json()}, indent=2))
+        return
+    rows = [[cell_text(cell) for cell in row] for row in profile.rows]
+    shown = [column for column in range(len(TITLES)) if any(row[column] for row in rows)]
+    table = Table(show_edge=False, pad_edge=False)
+    for column in shown:
+        table.add_column(TITLES[column], justify="left" if column < 2 else "right", no_wrap=column != 1)
+    for row in rows:
+        table.add_row(*(row[column] for column in shown))
+    console = Console(highlight=False, markup=False)
+    console.print(table)
+    for sentence in profile.sentences:
+        console.print(sentence, soft_wrap=True)

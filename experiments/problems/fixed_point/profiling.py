@@ -1,0 +1,50 @@
+"""Where the cycles and the memory of one candidate's program go, layer by layer: what `tune profile`, exports and reports show."""
+
+from __future__ import annotations
+
+from kilotune.codegen.emit.c import CSource
+from kilotune.evaluators.architectures.architecture import CountsOperations
+from kilotune.evaluators.cost_model import CostModel
+from kilotune.evaluators.layer_profile import profile_layers
+from kilotune.evaluators.marks import MarkedRun
+from kilotune.evaluators.on_device import missing_tools, target_of
+from kilotune.evaluators.simulated import DeviceError, of_emitted, quantised
+from kilotune.experiments.problems.fixed_point.device_runs import SAMPLES, check_program
+from kilotune.experiments.problems.fixed_point.export import emit_program
+from kilotune.experiments.problems.fixed_point.model import TunedModel
+from kilotune.experiments.problems.program_profile import ProgramProfile
+from kilotune.search.space import Trial
+
+
+def profile_program(problem: TunedModel, trial: Trial, measured: bool = True) -> ProgramProfile:
+    """The trial's program, as the problem's level and shape make it. Cycles are predicted where the request has a device that a cost table
+    is for, and where they are to be `measured` and its tools are there the program is run on it, without and with marks;
+    else what `problem` knows of a run is told. DivergenceError
+    when the device computes something else than the search measured."""
+    batch = problem.lower(trial.assignment)
+    options = problem.options
+    source = emit_program(problem, batch, in_steps=options.streaming)
+    timing, predicted = options.timing, None
+    if timing is not None:
+        model = CostModel(problem.bundle.program, problem.bundle.parameters, timing.table, timing.shape)
+        predicted = model.cycles_by_row(batch)[0]
+    check = check_program(problem, trial) if measured else problem.check
+    ran = measured and check is not None and check.measured is not None
+    marked = _marked(problem, source, batch.rows.shape[1]) if ran else None
+    layers = profile_layers(batch.program, source, predicted, None if marked is None else marked.cycles)
+    return ProgramProfile(layers, options.board, options.shape_name, check, marked)
+
+
+def _marked(problem: TunedModel, source: CSource, operations: int) -> MarkedRun | None:
+    """The program with its marks on the device; None where that cannot count operations, or has no room for it."""
+    device = problem.options.board
+    if device is None or missing_tools(device) is not None:
+        return None
+    target, artefact = target_of(device, f"-{problem.options.level}"), of_emitted(source)
+    if not isinstance(target, CountsOperations):
+        return None
+    inputs = quantised(source, problem.space.task.features[:SAMPLES])
+    try:
+        return target.profile(artefact, inputs.reshape(len(inputs) * artefact.calls, artefact.features), operations)
+    except DeviceError:
+        return None
