@@ -184,11 +184,18 @@ class KernelProblem(ExportsTexts):
         return self.space.kernels_of(trial.assignment)
 
     def approximation_sentences(self, made: ApproximatedSet) -> list[str]:
-        """What the kernels' weights became."""
-        permitted = stored_fields(KernelOptions, self.request.options, "request").error is not None
-        remedy = "a smaller --error" if permitted else "a greater --depth"
-        digits = [digits_sentence(self.kernels, made, self.kernels.approximate(self.given_depth))] if permitted else []
-        return [*digits, approximation_sentence(self.kernels, made, remedy)]
+        """What the kernels' weights became, and of what is asked for makes them exact, or more so."""
+        options = stored_fields(KernelOptions, self.request.options, "request")
+        at_depth = self.kernels.approximate(self.given_depth)
+        permitted = options.error is not None
+        remedies = {
+            "a smaller --error": permitted,
+            "a greater --limit accuracy": options.accuracy is not None,
+            "a greater --depth": at_depth.largest_error > 0,
+        }
+        asked = [remedy for remedy, helps in remedies.items() if helps]
+        digits = [digits_sentence(self.kernels, made, at_depth)] if permitted else []
+        return [*digits, approximation_sentence(self.kernels, made, " or ".join(asked))]
 
     def _text(self, assignment: Assignment) -> str:
         return self.space.program(assignment).text

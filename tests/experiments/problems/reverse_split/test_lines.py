@@ -6,10 +6,16 @@ import shutil
 
 import pytest
 
+from kilotune.evaluators.executors.in_process import InProcessExecutor
 from kilotune.experiments.problems.building import build_problem
 from kilotune.experiments.problems.reverse_split import problem as module
 from kilotune.experiments.studies.request_parsing import request_from
+from kilotune.experiments.studies.tuning import conclude
+from kilotune.experiments.terminal.front_table import MOST_ROWS, front_table
+from kilotune.search.budget import Budget
 from kilotune.search.procedure import run_procedure
+from kilotune.search.space import Assignment
+from kilotune.search.study import Study
 
 COMPILER = any(shutil.which(command) for command in ("cc", "gcc", "clang"))
 
@@ -48,3 +54,17 @@ def test_a_permitted_error_saves_digits_and_says_what_it_costs() -> None:
         pytest.approx(((25 + 49 + 9 + 4) / (101**2 + 49 + 9 + 64**2 + 4)) ** 0.5)
     ]
     assert len(exact.approximation_sentences(exact.made(answers[0]))) == 1
+
+
+def test_the_table_of_a_front_measures_nothing_that_it_does_not_show(monkeypatch: pytest.MonkeyPatch) -> None:
+    """RMSE and SSIM on photographs take seconds a point, after the budget, and have no column there."""
+    problem = build_problem(request_from("reverse-split", input="sobel", objective="front"))
+    study = Study(problem.space, "exhaustive", seed=1)
+    result = study.run(InProcessExecutor(problem.space), Budget(trials=4))
+    assert result.front
+    asked: list[Assignment] = []
+    monkeypatch.setattr(module.KernelProblem, "test_metrics", lambda _, assignment: asked.append(assignment))
+    table = front_table(conclude(problem, study, result))
+    assert table is not None
+    assert table.row_count == min(MOST_ROWS, len(result.front))
+    assert len(asked) <= 2  # the best program and the paper's, whose figures stand beside the table
