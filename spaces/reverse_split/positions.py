@@ -163,7 +163,7 @@ class _PositionSearch:
         return bool(self._live)
 
     def _share(self) -> float:
-        """Of the seconds left, those of one position."""
+        """What one position has of the seconds left."""
         left = self._seconds_left()
         return left - self._until if left > self._until else left / max(1, len(self._live))
 
