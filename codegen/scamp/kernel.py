@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from kilotune.codegen.scamp.sums import Cell, Sum
@@ -62,6 +62,10 @@ class Kernel:
             )
             for down in range(self.rows)
         )
+
+    def moved(self, by: Cell) -> Kernel:
+        """All weights moved by `(x, y)`: the kernel of the pixel there."""
+        return replace(self, weights=tuple(((x + by[0], y + by[1]), weight) for (x, y), weight in self.weights))
 
     def exact_depth(self) -> int | None:
         """The least depth that represents every weight; None when a weight is no sum of halves."""
@@ -140,15 +144,23 @@ class KernelSet:
 
 @dataclass(frozen=True)
 class ApproximatedSet:
-    """Kernels at one depth: what a program has to compute."""
+    """Kernels at one depth: what a program has to compute.
+
+    `position`: an element holds every kernel's result at the pixel that is `(x, y)` from it, x to the east and y to the north.
+    """
 
     depth: int
     approximations: tuple[Approximation, ...]
+    position: Cell = (0, 0)
 
     @property
     def sums(self) -> tuple[Sum, ...]:
         """The final sums in units of `2**-depth` (Definition 3), one a kernel."""
-        return tuple(approximation.total for approximation in self.approximations)
+        return tuple(approximation.total.shifted(self.position) for approximation in self.approximations)
+
+    def at(self, position: Cell) -> ApproximatedSet:
+        """These kernels with results at another position."""
+        return replace(self, position=position)
 
     @property
     def largest_error(self) -> Fraction:
@@ -162,7 +174,7 @@ class ApproximatedSet:
             Approximation(Sum.of((cell, weight // every) for cell, weight in a.total.terms), depth, a.errors)
             for a in self.approximations
         )
-        return ApproximatedSet(depth, parts)
+        return replace(self, depth=depth, approximations=parts)
 
 
 def _extent(low: int, high: int) -> int:

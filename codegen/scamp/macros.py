@@ -71,8 +71,8 @@ def as_macros(program: ScampProgram) -> ScampProgram:
     return allocate(Plan("scamp5", plan.depth, tuple(steps), results), len(REGISTERS), kept=not program.read_after)
 
 
-def format_macros(program: ScampProgram, name: str = "convolve") -> str:
-    """A C++ header with one inline function. Raises as `as_macros`.
+def format_macros(program: ScampProgram, name: str = "convolve", note: str = "") -> str:
+    """A C++ header with one inline function; `note`: a line about it. Raises as `as_macros`.
 
     Where results are read before the end, the function is given what consumes them: it is called with the number of the kernel, from 1,
     and the register, in between the macros. It may write NEWS and digital registers, no analogue one, and leaves every element flagged.
@@ -84,6 +84,7 @@ def format_macros(program: ScampProgram, name: str = "convolve") -> str:
         "// A kernel for SCAMP-5, written by kilotune.",
         f"// Image in A; results {where} {', '.join(macros.results)}. {_count(len(macros.operations), 'macro')},"
         f" {_count(macros.bus_transfers, 'bus transfer')}.",
+        *([f"// {note}"] if note else []),
         "#include <scamp5.hpp>",
         "",
         *(["template <class Consume>"] if macros.read_after else []),

@@ -11,8 +11,9 @@ scamp5: one instruction may move two cells and add at once, or add three without
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
-from kilotune.codegen.scamp.sums import Sum
+from kilotune.codegen.scamp.sums import Cell, Sum
 from kilotune.spaces.reverse_split.programs import (
     INSTRUCTIONS,
     NEED_GROWTH,
@@ -33,24 +34,55 @@ and took most of the time of a search for 5 seconds."""
 LONGEST_CHAIN = 12
 
 
+@dataclass(frozen=True)
+class SumBounds:
+    """Lower bounds for sums (units of `2**-depth`) and for the same sums anywhere else: what of them does not depend on where they are, and
+    the least cost for so many moves by one cell."""
+
+    wanted: tuple[Sum, ...]
+    depth: int
+    halvings: int
+    growth: int
+    longest: int
+    """The longest chain of one of them; 0 but for auke."""
+
+    target: str
+    costs: Costs
+
+    def with_moves(self, moves: int) -> int:
+        """No program undercuts it that moves by so many cells in all, and computes more than the image."""
+        table = needs(self.target, self.costs)
+        bound = int(table[min(moves, NEED_SHIFTS - 1), self.growth]) + self.halvings * self.costs.halve
+        return max(bound, (moves + self.longest) * self.costs.plain if self.target == "auke" else 0)
+
+    def at(self, position: Cell) -> int:
+        """For the sums with all cells moved by `(x, y)`. Those that are the image then cost nothing."""
+        moved = [there for total in self.wanted if (there := total.shifted(position)) != Sum.image(self.depth)]
+        if not moved:
+            return 0
+        shapes = [shape_of(total, self.depth) for total in moved]
+        moves = fewest_moves([max(0, *(shape[side] for shape in shapes)) for side in (0, 1, 2, 3, 7, 8, 9, 10)])
+        return max(self.with_moves(moves), len(moved) * self.costs.plain)
+
+
+def bounds_of(sums: Sequence[Sum], depth: int, target: str, costs: Costs = INSTRUCTIONS) -> SumBounds:
+    """What `lower_bound` knows of sums wherever they are. Zeros cost nothing here."""
+    every = [total for total in dict.fromkeys(sums) if total]
+    shapes = [shape_of(total, depth) for total in every]
+    growth = max((max(shape[5], shape[6]) for shape in shapes), default=1)
+    factor = min(NEED_GROWTH - 1, int(growth) + (growth > int(growth)))
+    longest = 0
+    if target == "auke":
+        numbers = [alike for total in every if total != Sum.image(depth) for alike in _evaluations(total)]
+        chains = {value: chain_length(value, depth) for value in {value for alike in numbers for value in alike}}
+        longest = max((min(chains[value] for value in alike) for alike in numbers), default=0)
+    halvings = max((int(shape[4]) for shape in shapes), default=0)
+    return SumBounds(tuple(every), depth, halvings, factor, longest, target, costs)
+
+
 def lower_bound(sums: Sequence[Sum], depth: int, target: str, costs: Costs = INSTRUCTIONS) -> int:
     """A cost that no program for all the sums (units of `2**-depth`) undercuts. Zeros and the image cost nothing here."""
-    wanted = [total for total in dict.fromkeys(sums) if total and total != Sum.image(depth)]
-    if not wanted:
-        return 0
-    shapes = [shape_of(total, depth) for total in wanted]
-    shifts = fewest_moves([max(0, *(shape[side] for shape in shapes)) for side in (0, 1, 2, 3, 7, 8, 9, 10)])
-    halvings = max(int(shape[4]) for shape in shapes)
-    growth = max(max(shape[5], shape[6]) for shape in shapes)
-    table = needs(target, costs)
-    factor = min(NEED_GROWTH - 1, int(growth) + (growth > int(growth)))
-    bound = int(table[min(shifts, NEED_SHIFTS - 1), factor]) + halvings * costs.halve
-    if target == "auke":
-        numbers = [alike for total in wanted for alike in _evaluations(total)]
-        chains = {value: chain_length(value, depth) for value in {value for alike in numbers for value in alike}}
-        longest = max(min(chains[value] for value in alike) for alike in numbers)
-        bound = max(bound, (shifts + longest) * costs.plain)
-    return max(bound, len(wanted) * costs.plain)
+    return bounds_of(sums, depth, target, costs).at((0, 0))
 
 
 def _evaluations(total: Sum) -> tuple[tuple[int, ...], ...]:

@@ -30,6 +30,7 @@ BUNDLED = {
         "objective": "front",
         "options": {"error": 0.3},
     },
+    "reverse-split-anywhere": {"space": "reverse-split", "input": "roberts", "options": {"anywhere": True}},
     "fpga": {"space": "fpga", "input": "worked-example"},
     "fpga-joint": {"space": "fpga", "input": "worked-example", "options": {"joint": True}},
     "cm": {"space": "cm", "input": "lenet5"},

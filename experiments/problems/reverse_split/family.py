@@ -41,6 +41,13 @@ FAMILY = SpaceFamily(
             " against errors  [default: as near as --depth allows]",
         ),
         click.Option(
+            ["--anywhere"],
+            is_flag=True,
+            default=None,
+            help="The results may lie at any place, of all kernels the same, where nothing depends on it: the program says where"
+            "  [default: where the kernels' centres are]",
+        ),
+        click.Option(
             ["--data", "data"],
             metavar="FILE",
             type=click.Path(),

@@ -36,6 +36,7 @@ from kilotune.experiments.problems.reverse_split.networks import NETWORKS, bundl
 from kilotune.experiments.problems.reverse_split.weight_errors import (
     approximation_sentence,
     digits_sentence,
+    position_sentence,
     relative_errors,
 )
 from kilotune.experiments.requests.request import ACCURACY, TuneRequest, stored_fields
@@ -43,6 +44,7 @@ from kilotune.search.space import Assignment, Metrics, Trial
 from kilotune.search.suggestion import did_you_mean
 from kilotune.spaces.reverse_split.approximations import ApproximationSpace, approximations
 from kilotune.spaces.reverse_split.measuring import KernelGoal, SplitProblem
+from kilotune.spaces.reverse_split.positions import PositionSpace
 from kilotune.spaces.reverse_split.programs import load_kernel
 from kilotune.spaces.reverse_split.rounding import rounded
 from kilotune.spaces.reverse_split.space import ReverseSplitSpace
@@ -72,7 +74,8 @@ WITHOUT_COMPILER = "Without a C compiler no program is improved or proved beyond
 @dataclass(frozen=True)
 class KernelOptions:
     """What the command line says; None where it says nothing. `data`: an absolute path; `accuracy`: the least, a share of the images;
-    `error`: how far a kernel's weights may be off, a share of them (`codegen.scamp.few_digits`)."""
+    `error`: how far a kernel's weights may be off, a share of them (`codegen.scamp.few_digits`); `anywhere`: results may lie at any common
+    position."""
 
     depth: int | None = None
     registers: int | None = None
@@ -81,9 +84,10 @@ class KernelOptions:
     data: str | None = None
     accuracy: float | None = None
     error: float | None = None
+    anywhere: bool | None = None
 
 
-KernelSpace = ReverseSplitSpace | ApproximationSpace
+KernelSpace = ReverseSplitSpace | ApproximationSpace | PositionSpace
 
 
 @dataclass(frozen=True)
@@ -118,7 +122,8 @@ class KernelProblem(ExportsTexts):
         try:
             if self.measured is not None:
                 return self.measured.metrics(self._text(assignment))
-            return dict(_quality(self._text(assignment), self.kernels.kernels))
+            position = self.space.kernels_of(assignment).position
+            return dict(_quality(self._text(assignment), tuple(one.moved(position) for one in self.kernels.kernels)))
         except (ModuleNotFoundError, ValueError):
             return None
 
@@ -129,9 +134,10 @@ class KernelProblem(ExportsTexts):
     def texts(self, trial: Trial) -> dict[str, str]:
         """The program, and the chip's macros where they find registers: none that the chip forbids leaves."""
         text, made = self._text(trial.assignment), self.made(trial)
-        texts = {"program": text}
+        where = " ".join(self.position_sentences(made))
+        texts = {"program": f"{text}# {where}\n" if where else text}
         with contextlib.suppress(RegisterPressureError):  # copies that only the macros need may find no register
-            source = format_macros(prove(text, made.sums, made.depth))
+            source = format_macros(prove(text, made.sums, made.depth), note=where)
             check_macros(source, made.sums, made.depth)
             texts["macros"] = source
         if "macros" in texts and self.measured is not None and len(made.sums) <= MOST_MAPS:
@@ -148,6 +154,7 @@ class KernelProblem(ExportsTexts):
             "program": text.splitlines(),
             "target": program.target,
             "depth": made.depth,
+            **({"position": list(made.position)} if isinstance(self.space, PositionSpace) else {}),
             "largest_weight_error": float(made.largest_error),
             "relative_errors": relative_errors(self.kernels, made),
             "microseconds": 1e6 * program.seconds,
@@ -167,10 +174,19 @@ class KernelProblem(ExportsTexts):
         missing = [] if load_kernel() else [WITHOUT_COMPILER]
         if self.measured is not None:
             missing.insert(0, self.measured.sentence(text))
-        return [text.rstrip("\n"), cost, *self.approximation_sentences(made), *missing]
+        said = [*self.position_sentences(made), *self.approximation_sentences(made), *missing]
+        return [text.rstrip("\n"), cost, *said]
+
+    def position_sentences(self, made: ApproximatedSet) -> list[str]:
+        """Where results lie that may lie anywhere; empty for others."""
+        return [position_sentence(made.position)] if isinstance(self.space, PositionSpace) else []
 
     def bound_certificate(self, best: Trial | None, bound: float) -> str:
         """A bound on instructions, with the best program. ValueError for another objective, and where there is no bound to speak of."""
+        if isinstance(self.space, PositionSpace):
+            raise ValueError(
+                f"{self.name}: certificates are of kernels that stay where they are, and these may lie anywhere."
+            )
         if not isinstance(self.space, ReverseSplitSpace) or self.space.problem.goal is not KernelGoal.INSTRUCTIONS:
             raise ValueError(
                 f"{self.name}: certificates are of bounds on instructions, and the objective is another one."
@@ -184,11 +200,18 @@ class KernelProblem(ExportsTexts):
         return self.space.kernels_of(trial.assignment)
 
     def approximation_sentences(self, made: ApproximatedSet) -> list[str]:
-        """What the kernels' weights became."""
-        permitted = stored_fields(KernelOptions, self.request.options, "request").error is not None
-        remedy = "a smaller --error" if permitted else "a greater --depth"
-        digits = [digits_sentence(self.kernels, made, self.kernels.approximate(self.given_depth))] if permitted else []
-        return [*digits, approximation_sentence(self.kernels, made, remedy)]
+        """What the kernels' weights became, and of what is asked for makes them exact, or more so."""
+        options = stored_fields(KernelOptions, self.request.options, "request")
+        at_depth = self.kernels.approximate(self.given_depth)
+        permitted = options.error is not None
+        remedies = {
+            "a smaller --error": permitted,
+            "a greater --limit accuracy": options.accuracy is not None,
+            "a greater --depth": at_depth.largest_error > 0,
+        }
+        asked = [remedy for remedy, helps in remedies.items() if helps]
+        digits = [digits_sentence(self.kernels, made, at_depth)] if permitted else []
+        return [*digits, approximation_sentence(self.kernels, made, " or ".join(asked))]
 
     def _text(self, assignment: Assignment) -> str:
         return self.space.program(assignment).text
@@ -262,6 +285,8 @@ def build_problem(request: TuneRequest) -> KernelProblem:
     depth, registers = options.depth, options.registers or asked.registers
     depth = depth_of(asked.kernels, asked.depth if depth is None else depth)
     objective = options.objective or KernelGoal.INSTRUCTIONS.value
+    if options.anywhere:
+        _require_place(request, objective, asked)
     is_front = objective == KernelGoal.FRONT.value and options.error is not None
     wanted = approximated(asked.kernels, depth, request.input, None if is_front else options.error)
     if is_front and options.accuracy is not None:
@@ -276,12 +301,26 @@ def build_problem(request: TuneRequest) -> KernelProblem:
     target = options.target or asked.target or DEFAULT_TARGET
     if target not in INSTRUCTION_SETS:
         raise ValueError(f"{request.input}: expected a target {' or '.join(INSTRUCTION_SETS)}, found {target!r}.")
-    space: KernelSpace
     if is_front and options.error is not None:
-        space = ApproximationSpace(approximations(asked.kernels, depth, options.error), target, registers)
-    else:
-        space = ReverseSplitSpace(SplitProblem(wanted, target, registers, KernelGoal(objective)))
+        offered = approximations(asked.kernels, depth, options.error)
+        return KernelProblem(
+            request, asked.kernels, wanted, ApproximationSpace(offered, target, registers), measured, depth
+        )
+    problem = SplitProblem(wanted, target, registers, KernelGoal(objective))
+    space = PositionSpace(problem) if options.anywhere else ReverseSplitSpace(problem)
     return KernelProblem(request, asked.kernels, wanted, space, measured, depth)
+
+
+def _require_place(request: TuneRequest, objective: str, asked: KernelFile) -> None:
+    """ValueError for results that may lie anywhere where something depends on where they are, or where there is a front."""
+    if asked.network is not None:
+        raise ValueError(
+            f"{request.input}: a network counts its results region by region, so --anywhere does not go with it."
+        )
+    if objective == KernelGoal.FRONT.value:
+        raise ValueError(
+            f"{request.input}: --anywhere goes with instructions or transfers as the objective, not with a front."
+        )
 
 
 def _measured(network: ChipNetwork | None, options: KernelOptions, name: str) -> MeasuredNetwork | None:

@@ -1,4 +1,4 @@
-"""What became of kernels' weights, in sentences: how many signed digits they kept, and how far the worst one is off."""
+"""What became of kernels, in sentences: how many signed digits their weights kept, how far the worst one is off, and where results lie."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from fractions import Fraction
 
 from kilotune.codegen.scamp.few_digits import digits_of, relative_error
 from kilotune.codegen.scamp.kernel import ApproximatedSet, KernelSet
+from kilotune.codegen.scamp.sums import Cell
 
 
 def relative_errors(kernels: KernelSet, made: ApproximatedSet) -> list[float]:
@@ -34,3 +35,11 @@ def approximation_sentence(kernels: KernelSet, made: ApproximatedSet, remedy: st
         f"{float(error):.4g} ({float(weight):.10g} at cell {cell} of kernel {number + 1} becomes "
         f"{float(weight + errors[number].get(cell, Fraction(0))):.10g}); {remedy} makes it smaller."
     )
+
+
+def position_sentence(position: Cell) -> str:
+    """At which pixel an element has the results."""
+    ways = ((position[0], "east", "west"), (position[1], "north", "south"))
+    parts = [f"{abs(far)} to the {ahead if far > 0 else behind}" for far, ahead, behind in ways if far]
+    place = f"the pixel {' and '.join(parts)} of it" if parts else "its own pixel"
+    return f"Every element holds the results at {place}."

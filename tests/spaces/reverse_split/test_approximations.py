@@ -88,11 +88,11 @@ def test_every_point_of_the_front_is_the_shortest_program_of_its_approximation()
 def test_candidates_of_all_searches_carry_their_digits() -> None:
     space = ApproximationSpace(approximations(KERNELS, 0, 0.5), "scamp5", 6)
     state = space.start()
-    for option in (space.digits.options[-1], "splits"):
+    for option in (space.decision.options[-1], "splits"):
         state = state.take(option)
-    assert state.assignment == {DIGITS: space.digits.options[-1], "method": "splits"}
+    assert state.assignment == {DIGITS: space.decision.options[-1], "method": "splits"}
     with pytest.raises(ValueError, match=DIGITS):
         space.start().take(1000)
-    answers = {"1": "x", "method": "program", DIGITS: space.digits.options[0]}
+    answers = {"1": "x", "method": "program", DIGITS: space.decision.options[0]}
     assert list(space.in_order(answers)) == [DIGITS, "method", "1"]
     assert space.kernels_of(answers) == KERNELS.approximate(0).reduced()

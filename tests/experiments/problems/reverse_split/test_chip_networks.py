@@ -100,6 +100,9 @@ def test_digits_measure_programs_and_limits_round_weights(digits: Path) -> None:
     assert loose.measured.digits.measuring.sum() == 20  # the others chose
     assert loose.space.fingerprint != exact.space.fingerprint
     assert loose.wanted.largest_error > 0
+    # The weights are exact at the network's own depth: no other depth would bring back what the limit has taken.
+    (said,) = loose.approximation_sentences(loose.wanted)
+    assert said.endswith("; a greater --limit accuracy makes it smaller.")
 
 
 def test_limits_on_the_accuracy_are_read_stored_and_written(digits: Path) -> None:

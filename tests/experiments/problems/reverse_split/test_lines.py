@@ -6,10 +6,19 @@ import shutil
 
 import pytest
 
+from kilotune.evaluators.executors.in_process import InProcessExecutor
+from kilotune.evaluators.scamp5.macro_check import check_macros
+from kilotune.evaluators.scamp5.symbolic import prove
 from kilotune.experiments.problems.building import build_problem
 from kilotune.experiments.problems.reverse_split import problem as module
+from kilotune.experiments.problems.reverse_split.weight_errors import position_sentence
 from kilotune.experiments.studies.request_parsing import request_from
+from kilotune.experiments.studies.tuning import conclude
+from kilotune.experiments.terminal.front_table import MOST_ROWS, front_table
+from kilotune.search.budget import Budget
 from kilotune.search.procedure import run_procedure
+from kilotune.search.space import Assignment
+from kilotune.search.study import Study
 
 COMPILER = any(shutil.which(command) for command in ("cc", "gcc", "clang"))
 
@@ -48,3 +57,47 @@ def test_a_permitted_error_saves_digits_and_says_what_it_costs() -> None:
         pytest.approx(((25 + 49 + 9 + 4) / (101**2 + 49 + 9 + 64**2 + 4)) ** 0.5)
     ]
     assert len(exact.approximation_sentences(exact.made(answers[0]))) == 1
+
+
+def test_the_table_of_a_front_measures_nothing_that_it_does_not_show(monkeypatch: pytest.MonkeyPatch) -> None:
+    """RMSE and SSIM on photographs take seconds a point, after the budget, and have no column there."""
+    problem = build_problem(request_from("reverse-split", input="sobel", objective="front"))
+    study = Study(problem.space, "exhaustive", seed=1)
+    result = study.run(InProcessExecutor(problem.space), Budget(trials=4))
+    assert result.front
+    asked: list[Assignment] = []
+    monkeypatch.setattr(module.KernelProblem, "test_metrics", lambda _, assignment: asked.append(assignment))
+    table = front_table(conclude(problem, study, result))
+    assert table is not None
+    assert table.row_count == min(MOST_ROWS, len(result.front))
+    assert len(asked) <= 2  # the best program and the paper's, whose figures stand beside the table
+
+
+def test_results_that_may_lie_anywhere_are_said_to_lie_where_the_program_puts_them() -> None:
+    problem = build_problem(request_from("reverse-split", input="[[1, 0], [0, -1]]", options={"anywhere": True}))
+    assert isinstance(problem, module.KernelProblem)
+    study = Study(problem.space, "exhaustive", seed=1)
+    best = study.run(InProcessExecutor(problem.space), Budget(trials=60)).best
+    assert best is not None
+    assert best.metrics["instructions"] == 1
+    x, y = problem.details(best)["position"]
+    (total,) = problem.kernels.approximate(0).sums
+    program = prove(problem.texts(best)["program"], [total.shifted((x, y))], 0)
+    assert program.instructions == 1
+    said = {(1, -1): "1 to the east and 1 to the south of it", (-1, 1): "1 to the west and 1 to the north of it"}
+    cell = next(cell for cell, weight in total if weight < 0)
+    assert (x, y) == (-cell[0], -cell[1])
+    sentence = position_sentence((x, y))
+    assert sentence in problem.lines(best)
+    assert f"// {sentence}" in problem.texts(best)["macros"]
+    assert check_macros(problem.texts(best)["macros"], [total.shifted((x, y))], 0)
+    assert all(words in position_sentence(at) for at, words in said.items())
+
+
+def test_results_stay_where_something_depends_on_their_place() -> None:
+    for given, sentence in (
+        ({"input": "analognet2-digits"}, "region by region"),
+        ({"objective": "front"}, "not with a front"),
+    ):
+        with pytest.raises(ValueError, match=sentence):
+            build_problem(request_from("reverse-split", options={"anywhere": True}, **given))  # type: ignore[arg-type]
