@@ -51,7 +51,12 @@ def profile_command(
     shown = [column for column in range(len(TITLES)) if any(row[column] for row in rows)]
     table = Table(show_edge=False, pad_edge=False)
     for column in shown:
-        table.add_column(TITLES[column], justify="left" if column < 2 else "right", no_wrap=column != 1)
+        table.add_column(
+            TITLES[column].replace(" ", "\n"),
+            justify="left" if column < 2 else "right",
+            overflow="fold",
+            no_wrap=column >= 2,
+        )
     for row in rows:
         table.add_row(*(row[column] for column in shown))
     console = Console(highlight=False, markup=False)

@@ -182,8 +182,8 @@ class HasTargets(Protocol):
 class ProfilesPrograms(Protocol):
     """Ability: of a candidate's program it is known what each of its layers takes."""
 
-    def layer_profile(self, trial: Trial, level: str | None) -> ProgramProfile:
-        """Cycles, RAM and flash by layer; `level`: -O level on the device, None for the request's."""
+    def layer_profile(self, trial: Trial, level: str | None, measured: bool = True) -> ProgramProfile:
+        """Cycles, RAM and flash by layer; `level`: -O level on the device, None for the request's; `measured`: run there, too."""
 
     def knowing_run(self, check: DeviceCheck | None) -> Problem:
         """This problem, whose exports of a candidate state what the device made of it."""

@@ -8,7 +8,14 @@ from itertools import zip_longest
 from typing import Any
 
 from kilotune.experiments.problems.device_check import DeviceCheck
-from kilotune.experiments.problems.problem import AnswersCapacity, CapacityAnswer, Explains, bound_reason_of
+from kilotune.experiments.problems.problem import (
+    AnswersCapacity,
+    CapacityAnswer,
+    Explains,
+    Problem,
+    ProfilesPrograms,
+    bound_reason_of,
+)
 from kilotune.experiments.studies.tuning import TuneOutcome
 from kilotune.search.candidates import count_candidates
 from kilotune.search.result import Result
@@ -28,8 +35,16 @@ def _best_as_json(outcome: TuneOutcome, best: Trial, artefacts: dict[str, str]) 
         "artifacts": artefacts,
         **({"details": problem.details(best)} if isinstance(problem, Explains) else {}),
         **_on_device(outcome.device_check),
+        **_predicted_by_layer(problem, best),
         **({} if outcome.placing is None else {"placed": outcome.placing.as_json()}),
     }
+
+
+def _predicted_by_layer(problem: Problem, best: Trial) -> dict[str, Any]:
+    """What each layer of the program takes, without a run on a device, which `tune profile` makes."""
+    if not isinstance(problem, ProfilesPrograms) or best.measurement.failure is not None:
+        return {}
+    return {"profile": problem.layer_profile(best, None, measured=False).layers.as_json()}
 
 
 def _front_as_json(outcome: TuneOutcome) -> list[dict[str, Any]]:

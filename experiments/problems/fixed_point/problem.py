@@ -135,9 +135,9 @@ class ModelProblem(TunedModel):
         """The program as a project for a target; see `export_program`."""
         return export_program(self, trial, folder, target, level, self.layer_profile(trial, level))
 
-    def layer_profile(self, trial: Trial, level: str | None) -> ProgramProfile:
+    def layer_profile(self, trial: Trial, level: str | None, measured: bool = True) -> ProgramProfile:
         """See `profile_program`."""
-        return profile_program(self.at_level(level), trial)
+        return profile_program(self.at_level(level), trial, measured)
 
     def shaped(self, shape: str) -> ModelProblem:
         """This problem with the inner loops of its programs written in that shape."""
