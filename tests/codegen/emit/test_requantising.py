@@ -145,7 +145,7 @@ def test_the_header_makes_the_integers_of_features(grid: QuantisationGrid, tmp_p
 
 @pytest.mark.parametrize(
     ("board", "shape"),
-    [("uno", "plain"), ("uno", "unrolled8"), ("mkr1000", "plain"), ("nano33", "plain"), ("nano33", "rows4")],
+    [("uno", "plain"), ("uno", "unrolled8"), ("mkr1000", "plain"), ("nano33", "rows4"), ("mps3", "vectors4")],
 )
 def test_simulated_processors_compute_the_definition(board: str, shape: str) -> None:
     device = find_device(board)

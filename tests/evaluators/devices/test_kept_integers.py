@@ -1,4 +1,4 @@
-"""Programs on a file's own integers, on simulated Cortex-M: each processor's instructions give what the definition says."""
+"""What programs on a file's own integers are held by, on simulated Cortex-M (whole programs: `codegen/emit/test_requantising.py`)."""
 
 from __future__ import annotations
 
@@ -8,30 +8,11 @@ import pytest
 from kilotune.codegen import ir
 from kilotune.codegen.emit.requantising import HELD
 from kilotune.evaluators.architectures.cortex.run import CortexTarget
-from kilotune.evaluators.simulated import Artefact, of_emitted
-from tests.codegen.emit.test_requantising import emitted, expected, random_programs
+from kilotune.evaluators.simulated import Artefact
 from tests.evaluators.devices.toolchains import needs_cortex
 
 pytestmark = [needs_cortex, pytest.mark.slow]
 EDGES = (-(1 << 31), -129, -128, -127, -7, 0, 3, 9, 50, 126, 127, 128, (1 << 31) - 1)
-
-
-@pytest.mark.parametrize(
-    ("processor", "shape", "level"),
-    [
-        ("cortex-m0plus", "plain", "-Os"),
-        ("cortex-m4", "plain", "-O2"),
-        ("cortex-m4", "places2", "-Os"),
-        ("cortex-m4", "rows4", "-O0"),
-        ("cortex-m55", "vectors4", "-Os"),
-        ("cortex-m55", "vectors1", "-O3"),
-    ],
-)
-def test_random_programs_compute_the_definition(processor: str, shape: str, level: str) -> None:
-    for made, samples in random_programs(11, 4):
-        inputs = samples.astype(np.int8)
-        found = CortexTarget(processor, level).run(of_emitted(emitted(made, shape)), inputs)[1].outputs
-        np.testing.assert_array_equal(found, expected(made, samples))
 
 
 @pytest.mark.parametrize("processor", ["cortex-m0plus", "cortex-m4"])

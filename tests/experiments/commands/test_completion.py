@@ -53,7 +53,7 @@ def storage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (("--space", "cm", "--input", "resnet2"), ["resnet20", "resnet20-projected"]),
         (("--space", "reverse-split", "--input", "sob"), ["sobel", "sobel-pair"]),
         (("--space", "memory", "--input", "mini"), ["minimalloc-a"]),
-        (("--device", "m"), ["mega", "mkr1000"]),
+        (("--device", "m"), ["mega", "mkr1000", "mps3"]),
         (("--space", "cm", "--hardware", "mesh"), [name for name in shipped_hardware() if name.startswith("mesh")]),
         (("compare", "--suite", "f"), ["five-spaces"]),
         (("list", "st"), ["strategies", "studies"]),
