@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import click
 
@@ -11,6 +12,9 @@ from kilotune.codegen.emit.shape import SHAPES
 from kilotune.experiments.commands import completion
 from kilotune.experiments.commands.command_line import storage_option
 from kilotune.experiments.commands.near_choice import NearChoice
+
+WRITTEN = re.compile(r" that writes '[^']*'")
+"""What tells nodes without names apart in a message."""
 
 
 @click.command("profile")
@@ -58,7 +62,8 @@ def profile_command(
             no_wrap=column >= 2,
         )
     for row in rows:
-        table.add_row(*(row[column] for column in shown))
+        name = WRITTEN.sub("", row[0])  # the number, the name and the operator do in a narrow column
+        table.add_row(*([name, *row[1:]][column] for column in shown))
     console = Console(highlight=False, markup=False)
     console.print(table)
     for sentence in profile.sentences:
