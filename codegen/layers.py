@@ -9,6 +9,9 @@ from pathlib import PurePath
 from kilotune.codegen import ir
 from kilotune.codegen.diagnostics import sentence
 
+ROUNDED = ", rounded"
+"""What the place of an operation ends with that rounds the result of a file's node: it is of that node's layer."""
+
 PRODUCTS = (ir.MatMul, ir.Conv2D)
 
 
@@ -69,4 +72,6 @@ def find_layers(program: ir.Program, unstored: Collection[int] = ()) -> tuple[La
 
 def layer_name(location: ir.Location) -> str:
     """What the layer of an operation at that place is called: a file's name and line, or the node of a file without lines."""
-    return sentence(f"{PurePath(location.path).name}:{location.line}" if location.place is None else location.place)
+    if location.place is None:
+        return sentence(f"{PurePath(location.path).name}:{location.line}")
+    return sentence(location.place.removesuffix(ROUNDED))

@@ -11,6 +11,7 @@ import numpy as np
 
 from kilotune.codegen.arrays import Array
 from kilotune.codegen.diagnostics import InputError
+from kilotune.codegen.layers import ROUNDED
 from kilotune.codegen.onnx.obstacles import error_at
 from kilotune.codegen.tflite.model_file import TfliteOperator, TfliteTensor, read_model, read_subgraphs
 from kilotune.codegen.trained.model import KeptState, TrainedGraph, TrainedNode, check_features
@@ -167,7 +168,7 @@ def _round_result(translation: Translation, operator: TfliteOperator) -> None:
     scale = translation.constant_of(operator, "scale", quantised.scales.reshape(()))
     zero = translation.constant_of(operator, "zero", quantised.zero_points.reshape(()).astype(kind))
     translation.nodes[-1] = replace(node, outputs=(exact, *node.outputs[1:]))
-    place = f"{node.place}, rounded"
+    place = node.place + ROUNDED
     translation.nodes.append(TrainedNode("QuantizeLinear", (exact, scale, zero), (name,), place))
 
 

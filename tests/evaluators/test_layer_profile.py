@@ -15,7 +15,7 @@ from kilotune.codegen import ir
 from kilotune.codegen.emit.c import CSource, emit_c
 from kilotune.codegen.emit.shape import SHAPES
 from kilotune.codegen.fixed.table import FixedBatch
-from kilotune.codegen.layers import find_layers
+from kilotune.codegen.layers import ROUNDED, find_layers, layer_name
 from kilotune.evaluators.architectures.avr.run import AvrTarget
 from kilotune.evaluators.architectures.cortex.run import CortexTarget
 from kilotune.evaluators.cost_model import CostModel
@@ -149,3 +149,9 @@ def test_operations_sum_to_the_marked_run(target: Callable[..., AvrTarget | Cort
     chosen = once[3] + once[4]  # scores and the class that they give are one layer where they are not in a loop
     assert 7 * chosen < often[3] < 12 * chosen
     assert often[0] == pytest.approx(once[0], rel=0.2)
+
+
+def test_what_rounds_the_result_of_a_node_is_of_its_layer() -> None:
+    add, other = ("operator 0 (ADD that writes 'y')", "operator 1 (ADD)")
+    names = [layer_name(ir.Location("net.tflite", 0, 0, place)) for place in (add + ROUNDED, add, other)]
+    assert names[0] == names[1] != names[2]
