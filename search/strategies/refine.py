@@ -58,9 +58,8 @@ class RefineSearch(LocalSearch):
             return here
         self._moves, finishing, self._finishing = Moves(self._space, core), self._finishing, None
         here = yield from self.descend(here)
-        if (
-            here.rank[0] == 0.0
-        ):  # else what keeps the limits lies outside, and a walk to the nearest that does not may take all trials
+        # Otherwise what keeps the limits lies outside, and a walk to the nearest that does not may take all trials.
+        if here.rank[0] == 0.0:
             here = yield from self.walk(here, CORE_KICKS)
         self._moves, self._finishing = Moves(self._space), finishing
         return here
