@@ -34,11 +34,13 @@ class ProfiledLayer:
 
 @dataclass(frozen=True)
 class LayerProfile:
-    """All layers in program order, and `outside` them. `ram_bytes`: the size of the RAM array."""
+    """All layers in program order, and `outside` them. `ram_bytes`: the size of the RAM array; `constant_bytes`: of the parameters that
+    layers read, each counted once."""
 
     layers: tuple[ProfiledLayer, ...]
     outside: ProfiledLayer
     ram_bytes: int
+    constant_bytes: int
 
     @property
     def rows(self) -> tuple[ProfiledLayer, ...]:
@@ -77,6 +79,7 @@ class LayerProfile:
             "predicted_cycles": self.predicted_cycles,
             "measured_cycles": self.measured_cycles,
             "ram_bytes": self.ram_bytes,
+            "constant_bytes": self.constant_bytes,
             "peak_layer": None if peak is None else peak.name,
         }
 
@@ -98,7 +101,10 @@ def profile_layers(
 
     layers = find_layers(program, source.unstored)
     outside = _cycles(predicted, (-1,)), _cycles(measured, (-1,))
-    return LayerProfile(tuple(map(cost, layers)), ProfiledLayer(OUTSIDE, (), 0, *outside, 0, 0), source.ram_bytes)
+    read = frozenset[str]().union(*(layer.read for layer in layers))
+    constants = sum(source.constant_bytes.get(name, 0) for name in read)
+    beside = ProfiledLayer(OUTSIDE, (), 0, *outside, 0, 0)
+    return LayerProfile(tuple(map(cost, layers)), beside, source.ram_bytes, constants)
 
 
 def _cycles(of_rows: npt.NDArray[np.float64] | None, rows: Sequence[int]) -> float | None:

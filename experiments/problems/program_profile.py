@@ -32,7 +32,6 @@ class ProgramProfile:
     def rows(self) -> list[tuple[Cell, ...]]:
         """Cells of a table under `TITLES`: one row a layer, and at last the whole program."""
         layers = self.layers
-        flash = sum(layer.constant_bytes for layer in layers.layers)
         whole = ProfiledLayer(
             "all",
             (),
@@ -40,7 +39,7 @@ class ProgramProfile:
             layers.predicted_cycles,
             layers.measured_cycles,
             layers.ram_bytes,
-            flash,
+            layers.constant_bytes,
         )
         shown = [*layers.layers, *([layers.outside] if layers.predicted_cycles is not None else []), whole]
         return [self._row(layer) for layer in shown]

@@ -76,6 +76,16 @@ def test_a_layer_in_a_loop_counts_with_all_its_rounds() -> None:
     assert found[2].constant_bytes == 2 * 40
 
 
+def test_a_parameter_that_two_layers_read_counts_once_in_all() -> None:
+    model, batch = classifier(16)
+    program = on_lines(batch.program, [1, 2, 2, 3, 4])
+    first = next(iter(ir.operations(program.body)))
+    again = dataclasses.replace(first, location=dataclasses.replace(first.location, line=9))
+    profile = profile_layers(dataclasses.replace(program, body=(*program.body, again)), emit_c(batch, model.parameters))
+    assert profile.layers[-1].constant_bytes == profile.layers[0].constant_bytes > 0
+    assert profile.constant_bytes == sum(layer.constant_bytes for layer in profile.layers[:-1])
+
+
 def live_by_hand(source: CSource, program: ir.Program) -> list[int]:
     """Bytes of the RAM array that hold values during each operation of a program in which every variable is written once: from when it is
     written to when it is last read, byte by byte; operations that run as one hold theirs together, and none for what stays in registers."""
