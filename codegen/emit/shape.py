@@ -31,6 +31,9 @@ class CodeShape:
 PLAIN = "plain"
 """The name of code that trades nothing."""
 
+COMPACT = "compact"
+"""The name of code for the least flash, which any processor may have."""
+
 SHAPES: Mapping[str, CodeShape] = MappingProxyType(
     {
         PLAIN: CodeShape(),
@@ -42,7 +45,7 @@ SHAPES: Mapping[str, CodeShape] = MappingProxyType(
         "vectors4": CodeShape(4, vectors=True),
         "unrolled8": CodeShape(unroll=8),
         "unrolled16": CodeShape(unroll=16),
-        "compact": CodeShape(shared=True),
+        COMPACT: CodeShape(shared=True),
     }
 )
 """By name. More rows than four need more registers than a Cortex-M4 has."""

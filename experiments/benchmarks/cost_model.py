@@ -27,7 +27,7 @@ import numpy.typing as npt
 
 from kilotune.codegen.arrays import FloatArray
 from kilotune.codegen.emit.c import CSource, emit_c
-from kilotune.codegen.emit.shape import PLAIN, SHAPES, CodeShape
+from kilotune.codegen.emit.shape import COMPACT, PLAIN, SHAPES, CodeShape
 from kilotune.codegen.fixed.arithmetic import Accumulator, Rounding
 from kilotune.codegen.fixed.table import FixedBatch
 from kilotune.evaluators.architectures.avr.firmware import avr_gcc
@@ -63,9 +63,6 @@ MODELS = (
     "cnn-exercises",
     "gru16-digits",
 )
-COMPACT = "compact"
-"""The shape whose cycles are fitted apart."""
-
 PROBE = "random programs"
 CONVOLUTIONS = "random convolutions"
 SAMPLES = 6

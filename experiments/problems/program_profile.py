@@ -93,6 +93,8 @@ class ProgramProfile:
             f"{found.sizes.flash_bytes} bytes of flash, {found.sizes.static_ram_bytes} of static RAM, {found.run.peak_stack_bytes} of "
             f"stack at most."
         )
+        if self.check is not None and self.check.unknown_shape:
+            yield self.check.unknown_shape
         if self.marked is not None and self.layers.measured_cycles is not None:
             more = 100.0 * (self.layers.measured_cycles / found.cycles - 1.0)
             direction = "more" if more >= 0 else "less"

@@ -180,9 +180,10 @@ def on_device(check: DeviceCheck) -> str:
         return f"{check.reason}{predicted}{hint}"
     how = "Instructions counted, cycles approximate" if found.approximate else "Cycles counted"
     fits = "" if found.fits else f" It does not fit {name}: too little flash or RAM."
+    unknown = check.unknown_shape and f" {check.unknown_shape}"
     return (
         f"{how} on a simulated {name} ({found.build}): the outputs of {found.samples} samples equal the search's bit for "
-        f"bit.{fits}{hint}"
+        f"bit.{fits}{unknown}{hint}"
     )
 
 

@@ -30,3 +30,20 @@ def test_a_smaller_build_than_fast_code_is_one_that_takes_no_longer(
     device: Any = SimpleNamespace(name="board")
     found = DeviceCheck(device, None, held, (held, *(build(*other) for other in others)), None).smaller
     assert (None if found is None else found.shape) == smaller
+
+
+@pytest.mark.parametrize(
+    ("processor", "shape", "said"),
+    [
+        ("atmega328p", "vectors4", True),
+        ("cortex-m0plus", "rows4", True),
+        ("cortex-m4", "rows4", False),
+        ("cortex-m55", "vectors1", False),
+        ("cortex-m4", "compact", False),
+    ],
+)
+def test_cycles_of_a_shape_that_no_table_was_fitted_to_are_named_as_such(processor: str, shape: str, said: bool) -> None:
+    """`--shape vectors4` on an Uno is plain C of 200 000 cycles, and was predicted at 2189."""
+    device: Any = SimpleNamespace(name="board", processor=processor)
+    check = DeviceCheck(device, 2189.0, build(shape, 4000, 2e5), (), None)
+    assert bool(check.unknown_shape) is said
