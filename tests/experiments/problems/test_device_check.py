@@ -42,7 +42,9 @@ def test_a_smaller_build_than_fast_code_is_one_that_takes_no_longer(
         ("cortex-m4", "compact", False),
     ],
 )
-def test_cycles_of_a_shape_that_no_table_was_fitted_to_are_named_as_such(processor: str, shape: str, said: bool) -> None:
+def test_cycles_of_a_shape_that_no_table_was_fitted_to_are_named_as_such(
+    processor: str, shape: str, said: bool
+) -> None:
     """`--shape vectors4` on an Uno is plain C of 200 000 cycles, and was predicted at 2189."""
     device: Any = SimpleNamespace(name="board", processor=processor)
     check = DeviceCheck(device, 2189.0, build(shape, 4000, 2e5), (), None)
