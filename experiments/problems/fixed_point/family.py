@@ -140,8 +140,8 @@ FAMILY = SpaceFamily(
         click.Option(
             ["--shape"],
             type=click.Choice((AUTO, *SHAPES)),
-            help="Inner loops: plain, unrolled (AVR), compact, or pairs (rows, places: Cortex-M4) or vectors (Cortex-M55) of products with so"
-            " many rows of weights at a time; auto: what is fastest on the device for --objective latency, plain otherwise"
+            help="Inner loops: plain, unrolled (AVR), compact, or pairs (rows, places: Cortex-M4) or vectors (Cortex-M55) of products"
+            " with so many rows of weights at a time; auto: what is fastest on the device for --objective latency, plain otherwise"
             "  [default: auto]",
         ),
         click.Option(
