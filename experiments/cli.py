@@ -14,13 +14,14 @@ from typing import Any
 import click
 
 from kilotune.codegen.diagnostics import InputError, sentence
-from kilotune.codegen.emit.levels import LEVELS
-from kilotune.codegen.emit.shape import SHAPES
 from kilotune.experiments.commands import completion
 from kilotune.experiments.commands.certificates import certify_command, check_command
 from kilotune.experiments.commands.command_line import (
     TuneGroup,
     budget_option,
+    level_option,
+    point_option,
+    shape_option,
     storage_option,
     with_problem_options,
     with_run_options,
@@ -113,13 +114,9 @@ def resume_command(context: click.Context, /, study: str, **options: Any) -> Non
     type=TargetName(),
     help="What the program is for  [default: c; of hardware verilog; with --streaming c-steps].",
 )
-@click.option("--level", type=NearChoice(LEVELS), help="-O level on the device [default: the study's].")
-@click.option("--shape", type=NearChoice(tuple(SHAPES)), help="How inner loops are written [default: the study's].")
-@click.option(
-    "--point",
-    type=click.IntRange(1),
-    help="Number of a point of the front, as in the summary and the JSON from 1  [default: the best].",
-)
+@level_option
+@shape_option
+@point_option
 @click.option("--to", type=click.Choice(["optuna"]), help="All trials instead, as an Optuna journal file.")
 @click.option(
     "--output",

@@ -8,7 +8,10 @@ from typing import Any
 
 import click
 
+from kilotune.codegen.emit.levels import LEVELS
+from kilotune.codegen.emit.shape import SHAPES
 from kilotune.experiments.commands import completion
+from kilotune.experiments.commands.near_choice import NearChoice
 from kilotune.experiments.problems.family import SpaceFamily
 from kilotune.experiments.problems.plugins import plug_ins
 from kilotune.experiments.problems.registry import FAMILIES, entries, families_of, input_help, objective_help
@@ -20,6 +23,15 @@ storage_option = click.option(
     is_eager=True,  # which studies there are depends on it
     shell_complete=completion.storages,
     help="Database of the studies: a file or a URL [default: the user's data folder].",
+)
+level_option = click.option("--level", type=NearChoice(LEVELS), help="-O level on the device [default: the study's].")
+shape_option = click.option(
+    "--shape", type=NearChoice(tuple(SHAPES)), help="How inner loops are written [default: the study's]."
+)
+point_option = click.option(
+    "--point",
+    type=click.IntRange(1),
+    help="Number of a point of the front, as in the summary and the JSON from 1  [default: the best].",
 )
 budget_option = click.option(
     "--budget", default="60s", show_default=True, metavar="BUDGET", help="2h, 90s, 500trials, or 2h,500trials."

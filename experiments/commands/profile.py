@@ -7,11 +7,8 @@ import re
 
 import click
 
-from kilotune.codegen.emit.levels import LEVELS
-from kilotune.codegen.emit.shape import SHAPES
 from kilotune.experiments.commands import completion
-from kilotune.experiments.commands.command_line import storage_option
-from kilotune.experiments.commands.near_choice import NearChoice
+from kilotune.experiments.commands.command_line import level_option, point_option, shape_option, storage_option
 
 WRITTEN = re.compile(r" that writes '[^']*'")
 """What tells nodes without names apart in a message."""
@@ -19,13 +16,9 @@ WRITTEN = re.compile(r" that writes '[^']*'")
 
 @click.command("profile")
 @click.argument("study", shell_complete=completion.studies)
-@click.option("--level", type=NearChoice(LEVELS), help="-O level on the device [default: the study's].")
-@click.option("--shape", type=NearChoice(tuple(SHAPES)), help="How inner loops are written [default: the study's].")
-@click.option(
-    "--point",
-    type=click.IntRange(1),
-    help="Number of a point of the front, as in the summary and the JSON from 1  [default: the best].",
-)
+@level_option
+@shape_option
+@point_option
 @click.option("--json", "as_json", is_flag=True, help="As JSON on stdout.")
 @storage_option
 def profile_command(

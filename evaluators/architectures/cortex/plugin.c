@@ -5,12 +5,12 @@
  * that is not aligned takes a cycle more.
  *
  * Arm publishes no table for the Cortex-M55. Its scalar instructions are counted as the M4's, which LLVM's scheduling model of it
- * (ARMScheduleM55.td) takes for alike, so that nothing is gained by issuing two at a time; the end of a low-overhead loop takes nothing.
+ * (ARMScheduleM55.td) calls much alike; that two short ones may be issued at once is left out. The end of a low-overhead loop takes nothing.
  * A vector instruction works for two cycles, on half a vector each, and the second one overlaps with the first one of the next
  * instruction where that goes to another pipeline: loads and stores, integers, or products.
  *
- * Sources: Cortex-M0+ TRM (DDI 0484) Table 3-1; Cortex-M4 TRM (DDI 0439) Tables 3-1, 3-2 and 7-1; LLVM 20, ARMScheduleM55.td; ARMv8-M
- * ARM (DDI 0553) C2.4 for the encodings.
+ * Sources: Cortex-M0+ TRM (DDI 0484) Table 3-1; Cortex-M4 TRM (DDI 0439) Tables 3-1, 3-2 and 7-1; LLVM's
+ * ARMScheduleM55.td; encodings of the M55 are those that the GNU assembler writes.
  */
 #include <stdbool.h>
 #include <stddef.h>
@@ -89,7 +89,7 @@ static Pipeline pipeline(uint16_t first, uint16_t second)
 /* where `before` is what the instruction before it went to */
 static uint32_t cycles_of_vector(Pipeline to, Pipeline before) { return before == NO_VECTOR || before == to ? 2 : 1; }
 
-/* LE, which the processor remembers; DLS, WLS, VCTP */
+/* LE and LETP, whose way back the processor remembers */
 static bool is_loop_end(uint16_t first, uint16_t second) { return (first & 0xffcf) == 0xf00f && (second & 0xf000) == 0xc000; }
 
 static uint32_t cycles16(uint16_t op, bool after_access)

@@ -19,8 +19,7 @@ from kilotune.search.space import Trial
 def profile_program(problem: TunedModel, trial: Trial, measured: bool = True) -> ProgramProfile:
     """The trial's program, as the problem's level and shape make it. Cycles are predicted where the request has a device that a cost table
     is for, and where they are to be `measured` and its tools are there the program is run on it, without and with marks;
-    else what `problem` knows of a run is told. DivergenceError
-    when the device computes something else than the search measured."""
+    else what `problem` knows of a run is told. DivergenceError when the device computes something else than the search measured."""
     batch = problem.lower(trial.assignment)
     options = problem.options
     source = emit_program(problem, batch, in_steps=options.streaming)
