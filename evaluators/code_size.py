@@ -109,6 +109,7 @@ def stored_code_size(content: object) -> CodeSize | None:
             return None
         each += content[name].values()
     known = all(isinstance(value, int | float) and abs(value) <= MOST_BYTES for value in each)  # no NaN is
+    known = known and content["error"] >= 0
     return CodeSize(**content) if known else None
 
 

@@ -20,8 +20,8 @@ OUTSIDE = "between layers"
 @dataclass(frozen=True)
 class ProfiledLayer:
     """One layer in one inference. `ram_bytes`: the most of the RAM array that holds values while one of its operations runs;
-    `constant_bytes`: the parameters that it reads, in flash. Cycles are None where nothing predicts or measures them; those of
-    `OUTSIDE` have no memory."""
+    `constant_bytes`: the parameters that it reads, in flash; of `OUTSIDE` what layers share, tables of functions and the code that
+    unpacks narrow weights. Cycles are None where nothing predicts or measures them."""
 
     name: str
     kinds: tuple[str, ...]
@@ -34,8 +34,8 @@ class ProfiledLayer:
 
 @dataclass(frozen=True)
 class LayerProfile:
-    """All layers in program order, and `outside` them. `ram_bytes`: the size of the RAM array; `constant_bytes`: of the parameters that
-    layers read, each counted once."""
+    """All layers in program order, and `outside` them. `ram_bytes`: the size of the RAM array; `constant_bytes`: all that the program
+    stores in flash beside its code, parameters that several layers read counted once."""
 
     layers: tuple[ProfiledLayer, ...]
     outside: ProfiledLayer
@@ -75,7 +75,9 @@ class LayerProfile:
         peak = self.peak
         return {
             "layers": [{**asdict(row), "kinds": list(row.kinds), "share": self.share(row)} for row in self.layers],
-            "outside": {name: getattr(self.outside, name) for name in ("predicted_cycles", "measured_cycles")},
+            "outside": {
+                name: getattr(self.outside, name) for name in ("predicted_cycles", "measured_cycles", "constant_bytes")
+            },
             "predicted_cycles": self.predicted_cycles,
             "measured_cycles": self.measured_cycles,
             "ram_bytes": self.ram_bytes,
@@ -102,9 +104,9 @@ def profile_layers(
     layers = find_layers(program, source.unstored)
     outside = _cycles(predicted, (-1,)), _cycles(measured, (-1,))
     read = frozenset[str]().union(*(layer.read for layer in layers))
-    constants = sum(source.constant_bytes.get(name, 0) for name in read)
-    beside = ProfiledLayer(OUTSIDE, (), 0, *outside, 0, 0)
-    return LayerProfile(tuple(map(cost, layers)), beside, source.ram_bytes, constants)
+    shared = source.flash_bytes - sum(source.constant_bytes.get(name, 0) for name in read)
+    beside = ProfiledLayer(OUTSIDE, (), 0, *outside, 0, shared)
+    return LayerProfile(tuple(map(cost, layers)), beside, source.ram_bytes, source.flash_bytes)
 
 
 def _cycles(of_rows: npt.NDArray[np.float64] | None, rows: Sequence[int]) -> float | None:

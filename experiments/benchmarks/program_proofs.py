@@ -28,8 +28,8 @@ from kilotune.experiments.benchmarks.program_search import NONE, KernelCase, sea
 from kilotune.experiments.benchmarks.reverse_split import cases
 from kilotune.spaces.reverse_split.bounds import lower_bound
 from kilotune.spaces.reverse_split.deepening import MOST_PROVABLE_TARGETS, Proof, proof_of
-from kilotune.spaces.reverse_split.exact import distinct
 from kilotune.spaces.reverse_split.programs import INSTRUCTIONS
+from kilotune.spaces.reverse_split.trivial_results import distinct
 
 SMALL = ("ternary 3x3", "ternary 3x3 x2", "3-bit 3x3")
 """Generated sets that have short programs."""

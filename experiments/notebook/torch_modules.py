@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import io
+import logging
 import re
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -27,7 +31,8 @@ def module_bytes(model: Any, rows: np.ndarray[Any, Any]) -> bytes:
     example, training = torch.from_numpy(rows[:1].astype(np.float32)), model.training
     model.eval()
     try:
-        return _written(torch, model, example)
+        with _quiet():
+            return _written(torch, model, example)
     except Exception as error:  # PyTorch raises what it likes for what it cannot follow
         said = re.sub(r"\x1b\[[0-9;]*m", "", str(error.__cause__ or error))  # without colours
         reason = " ".join(said.split())[:200]
@@ -37,6 +42,20 @@ def module_bytes(model: Any, rows: np.ndarray[Any, Any]) -> bytes:
         ) from None
     finally:
         model.train(training)
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Keeps from the user what the exporter remarks on itself: packages that it could use, buffers that it renames. Errors are raised."""
+    logger = logging.getLogger("torch.onnx")
+    level = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logger.setLevel(level)
 
 
 def _written(torch: Any, model: Any, example: Any) -> bytes:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kilotune.evaluators.device import Device
-from kilotune.evaluators.layer_profile import LayerProfile, ProfiledLayer
+from kilotune.evaluators.layer_profile import OUTSIDE, LayerProfile, ProfiledLayer
 from kilotune.evaluators.marks import MarkedRun
 from kilotune.experiments.problems.device_check import DeviceCheck
 
@@ -41,7 +41,8 @@ class ProgramProfile:
             layers.ram_bytes,
             layers.constant_bytes,
         )
-        shown = [*layers.layers, *([layers.outside] if layers.predicted_cycles is not None else []), whole]
+        beside = layers.predicted_cycles is not None or layers.outside.constant_bytes > 0
+        shown = [*layers.layers, *([layers.outside] if beside else []), whole]
         return [self._row(layer) for layer in shown]
 
     def _row(self, layer: ProfiledLayer) -> tuple[Cell, ...]:
@@ -68,6 +69,11 @@ class ProgramProfile:
         else:
             yield f"Cycles of one inference on {self.device.name}, code shape {self.shape}; all rounds of a loop together."
         yield from self._measured()
+        if self.layers.outside.constant_bytes:
+            yield (
+                f"Flash {OUTSIDE}, {self.layers.outside.constant_bytes} bytes: tables of functions and the unpacking of narrow weights, "
+                f"which layers share."
+            )
         if peak is not None:
             yield f"RAM: of the array of {held} bytes, most holds values in {peak.name}: {peak.ram_bytes} bytes."
 

@@ -13,13 +13,13 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from itertools import islice
 from types import MappingProxyType
 
 from kilotune.codegen.scamp.instructions import REGISTERS
-from kilotune.codegen.scamp.plan import Plan, PlanStep, is_exact
+from kilotune.codegen.scamp.plan import Plan, is_exact
 from kilotune.codegen.scamp.registers import legalised, needed_registers
 from kilotune.codegen.scamp.relaxation import relax
 from kilotune.codegen.scamp.sums import Sum
@@ -44,6 +44,7 @@ from kilotune.spaces.reverse_split.recomputing import recomputed
 from kilotune.spaces.reverse_split.scheduling import fitted, least_registers
 from kilotune.spaces.reverse_split.sharing import shared_plans
 from kilotune.spaces.reverse_split.slices import WorkSlices
+from kilotune.spaces.reverse_split.trivial_results import distinct, with_trivial, without_trivial
 
 PROOF_WORK_OF_A_STEP = 250_000
 SHORT: Mapping[str, int] = MappingProxyType({"auke": 10, "scamp5": 6})
@@ -165,27 +166,13 @@ def shortest_program(
     wanted = distinct(targets, depth)
     zero = costs.plain if any(not total for total in targets) else 0
     search = _ProgramSearch(target, depth, wanted, costs, other, registers, seed, seconds_left, kept, threads)
-    for found in search.run(starts, least):
+    known = [without_trivial(plan, wanted, targets) for plan in starts]
+    for found in search.run(known, least):
         plan = None
         if found.plan is not None:
             plan = fitted(with_trivial(found.plan, wanted, targets, depth), registers, kept)
         if plan is not None or found.plan is None:
             yield IncumbentProgram(plan, found.cost + zero, found.bound + zero, found.complete)
-
-
-def distinct(targets: Sequence[Sum], depth: int) -> tuple[Sum, ...]:
-    """What has to be computed: no sum twice, no zero, not the image."""
-    return tuple(total for total in dict.fromkeys(targets) if total and total != Sum.image(depth))
-
-
-def with_trivial(plan: Plan, wanted: Sequence[Sum], targets: Sequence[Sum], depth: int) -> Plan:
-    """The plan of the distinct sums, with the image, the zeros and the repeated ones among its results."""
-    steps, number = plan.steps, dict(zip(wanted, plan.results, strict=True))
-    number[Sum.image(depth)] = 0
-    if any(not total for total in targets):
-        steps = (*steps, PlanStep("zero" if plan.target == "auke" else "res", ()))
-        number[Sum()] = len(steps)
-    return Plan(plan.target, plan.depth, steps, tuple(number[total] for total in targets))
 
 
 @dataclass
@@ -315,8 +302,7 @@ class _ProgramSearch:
 
     def _improvement(self, starts: Sequence[Plan]) -> Iterator[None]:
         """Walks from what the caller knows and from what is constructed."""
-        known = [replace(plan, results=tuple(dict.fromkeys(plan.results))) for plan in starts]
-        known += starting_plans(self.wanted, self.depth, self.target, self.kept)
+        known = [*starts, *starting_plans(self.wanted, self.depth, self.target, self.kept)]
         for plan in shared_plans(self.wanted, self.depth, self.target):
             known += (plan, relax(plan, self.registers)) if len(plan.steps) <= LONGEST_RELAXED else (plan,)
         # a relaxed plan may halve earlier than this depth has room for

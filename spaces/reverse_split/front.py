@@ -18,11 +18,12 @@ from kilotune.codegen.scamp.retiming import own_placing
 from kilotune.codegen.scamp.selection import select
 from kilotune.search.space import Assignment
 from kilotune.spaces.reverse_split.candidates import ReverseSplitCandidates
-from kilotune.spaces.reverse_split.exact import distinct, first_plans, with_trivial
+from kilotune.spaces.reverse_split.exact import first_plans
 from kilotune.spaces.reverse_split.improvement import ProgramWalk
 from kilotune.spaces.reverse_split.measuring import SPARE_DEPTH, Relaxation
 from kilotune.spaces.reverse_split.programs import BUS_TRANSFERS, load_kernel
 from kilotune.spaces.reverse_split.rounds import split_rounds
+from kilotune.spaces.reverse_split.trivial_results import distinct, with_trivial
 
 ALLOWANCES = (0, 1, 2, 3, 4, 6, 8, 12, 20)
 """Transfers above the cheapest program known."""

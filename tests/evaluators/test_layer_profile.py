@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from kilotune.codegen import ir
 from kilotune.codegen.emit.c import CSource, emit_c
 from kilotune.codegen.emit.shape import SHAPES
+from kilotune.codegen.fixed.footprint import Footprint
 from kilotune.codegen.fixed.table import FixedBatch
 from kilotune.codegen.layers import ROUNDED, find_layers, layer_name
 from kilotune.evaluators.architectures.avr.run import AvrTarget
@@ -81,9 +82,23 @@ def test_a_parameter_that_two_layers_read_counts_once_in_all() -> None:
     program = on_lines(batch.program, [1, 2, 2, 3, 4])
     first = next(iter(ir.operations(program.body)))
     again = dataclasses.replace(first, location=dataclasses.replace(first.location, line=9))
-    profile = profile_layers(dataclasses.replace(program, body=(*program.body, again)), emit_c(batch, model.parameters))
+    source = emit_c(batch, model.parameters)
+    profile = profile_layers(dataclasses.replace(program, body=(*program.body, again)), source)
     assert profile.layers[-1].constant_bytes == profile.layers[0].constant_bytes > 0
-    assert profile.constant_bytes == sum(layer.constant_bytes for layer in profile.layers[:-1])
+    shared = profile.outside.constant_bytes
+    assert (
+        profile.constant_bytes
+        == source.flash_bytes
+        == sum(layer.constant_bytes for layer in profile.layers[:-1]) + shared
+    )
+
+
+@pytest.mark.parametrize("bits", [8, 16])
+def test_flash_between_layers_is_that_of_tables(bits: int) -> None:
+    model, batch = classifier(bits)
+    profile = profile_layers(batch.program, emit_c(batch, model.parameters))
+    (tables,) = Footprint(batch.program, model.parameters).table_bytes(batch)
+    assert profile.outside.constant_bytes == tables > 0
 
 
 def live_by_hand(source: CSource, program: ir.Program) -> list[int]:

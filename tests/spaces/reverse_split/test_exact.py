@@ -15,7 +15,7 @@ from kilotune.codegen.scamp.text import format_program
 from kilotune.evaluators.scamp5.symbolic import prove
 from kilotune.spaces.reverse_split.bounds import chain_length, lower_bound
 from kilotune.spaces.reverse_split.construction import divided, factorised, separated, starting_plans
-from kilotune.spaces.reverse_split.exact import IncumbentProgram, shortest_program
+from kilotune.spaces.reverse_split.exact import IncumbentProgram, first_plans, shortest_program
 from kilotune.spaces.reverse_split.improvement import ProgramWalk, plan_cost
 from kilotune.spaces.reverse_split.measuring import SplitProblem
 from kilotune.spaces.reverse_split.programs import (
@@ -30,6 +30,7 @@ from kilotune.spaces.reverse_split.programs import (
     verified,
 )
 from kilotune.spaces.reverse_split.space import ReverseSplitSpace
+from kilotune.spaces.reverse_split.trivial_results import with_trivial, without_trivial
 from tests.spaces.reverse_split.small_programs import brute_force, random_plan
 
 pytestmark = pytest.mark.skipif(load_kernel() is None, reason="needs a C compiler")
@@ -269,3 +270,18 @@ def test_a_start_that_halves_before_there_is_room_for_it_is_left_out() -> None:
     space = ReverseSplitSpace(SplitProblem(KernelSet((Kernel.of_rows(rows),)).approximate(0), "scamp5"))
     found = [step.candidate for step in itertools.islice(space.exact_search(0), 4)]
     assert all(space.evaluate([candidate])[0].failure is None for candidate in found if candidate is not None)
+
+
+@pytest.mark.parametrize("objective", ["instructions", "transfers"])
+def test_known_programs_of_kernels_that_need_none_are_taken(objective: str) -> None:
+    """A zero, the image itself and a kernel given twice, beside two that have to be computed."""
+    targets = (Sum(), Sum.image(3), GAUSS3, SOBEL, GAUSS3)
+    found = None
+    for start in itertools.islice(first_plans(targets, "scamp5", 3, 6), 2):
+        few = without_trivial(start, (GAUSS3, SOBEL), targets)
+        assert computed(few) == (GAUSS3, SOBEL)
+        assert with_trivial(few, (GAUSS3, SOBEL), targets, 3) == start
+        *_, found = itertools.islice(shortest_program(targets, "scamp5", 3, objective, starts=(start,)), 4)
+        assert found.plan is not None
+        assert computed(found.plan) == tuple(t.scaled(1 << (found.plan.depth - 3)) for t in targets)
+    assert found is not None
