@@ -6,6 +6,7 @@ import importlib
 import pkgutil
 
 from kilotune.codegen.emit.project import GENERAL_TARGETS
+from kilotune.codegen.emit.shape import COMPACT
 from kilotune.codegen.emit.targets.target import ProjectTarget
 from kilotune.evaluators import architectures as folder
 from kilotune.evaluators.architectures.architecture import Architecture
@@ -30,6 +31,11 @@ def architecture_of(processor: str) -> Architecture:
 def code_shapes(processor: str) -> tuple[str, ...]:
     """Names of how a processor's inner loops may be written (`codegen.emit.shape`), the fastest first."""
     return architecture_of(processor).shapes(processor)
+
+
+def priced_shapes(processor: str) -> tuple[str, ...]:
+    """Names of those that its table of costs was fitted to: those that it may gain by, and the smallest."""
+    return tuple(dict.fromkeys((*code_shapes(processor), COMPACT)))
 
 
 def known_processors() -> str:

@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from kilotune.codegen.emit.shape import COMPACT, PLAIN
-from kilotune.evaluators.architectures.registry import code_shapes
+from kilotune.codegen.emit.shape import PLAIN
+from kilotune.evaluators.architectures.registry import priced_shapes
 from kilotune.evaluators.device import Device
 from kilotune.evaluators.divergence import DivergenceError
 from kilotune.evaluators.on_device import DeviceMeasurement, fastest_that_fits, missing_tools
@@ -30,10 +30,10 @@ class DeviceCheck:
     @property
     def unknown_shape(self) -> str:
         """A sentence where cycles were predicted of code in a shape that the device's table was not fitted to; else nothing."""
-        shapes = (*code_shapes(self.device.processor), COMPACT)
+        shapes = priced_shapes(self.device.processor)
         if self.measured is None or self.predicted_cycles is None or self.measured.shape in shapes:
             return ""
-        known = ", ".join(dict.fromkeys(shapes))
+        known = ", ".join(shapes)
         return f"Its predicted cycles mean nothing: {self.device.name} gains by no {self.measured.shape} (it does by {known})."
 
     @property

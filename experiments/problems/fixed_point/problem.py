@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
-import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 from kilotune.codegen.bundle import Bundle
@@ -23,30 +21,31 @@ from kilotune.evaluators.device import Device
 from kilotune.evaluators.fixed_point.class_scores import ClassScore
 from kilotune.evaluators.fixed_point.fresh_inputs import FreshInputs
 from kilotune.evaluators.fixed_point.measuring import FixedPointEvaluator, Task
-from kilotune.evaluators.on_device import DeviceMeasurement, missing_tools
+from kilotune.evaluators.on_device import DeviceMeasurement
 from kilotune.experiments.models.catalogue import model_names, resolve_model
 from kilotune.experiments.problems.device_check import DeviceCheck
-from kilotune.experiments.problems.family import CommandOptions
 from kilotune.experiments.problems.fixed_point.device_runs import check_program, measure_float
 from kilotune.experiments.problems.fixed_point.export import check_export, export_program
 from kilotune.experiments.problems.fixed_point.frames import in_frames
 from kilotune.experiments.problems.fixed_point.holding_out import hold_out
 from kilotune.experiments.problems.fixed_point.linking import linked_flash_bytes, space_that_knows_code
 from kilotune.experiments.problems.fixed_point.model import (
-    ACCUMULATORS,
     ANY_ROUNDING,
     ModelOptions,
     TunedModel,
     TunedSpace,
     task_of,
 )
+from kilotune.experiments.problems.fixed_point.options import LIMIT_OPTIONS
+from kilotune.experiments.problems.fixed_point.options import command_options as command_options
+from kilotune.experiments.problems.fixed_point.options import read_options as read_options
 from kilotune.experiments.problems.fixed_point.profiling import profile_program
-from kilotune.experiments.problems.fixed_point.source import check_size, data_options, is_trained_model, load_source
+from kilotune.experiments.problems.fixed_point.source import check_size, is_trained_model, load_source
 from kilotune.experiments.problems.program_profile import ProgramProfile
-from kilotune.experiments.requests.request import ACCURACY, TuneRequest, stored_fields, whole_bytes
+from kilotune.experiments.requests.request import TuneRequest, stored_fields, whole_bytes
 from kilotune.search.space import Assignment, Metrics, Trial
 from kilotune.spaces.limits import FixedPointOptions
-from kilotune.spaces.objectives import DEFAULT, LIMITED, LINKED, TOTAL_RAM
+from kilotune.spaces.objectives import LINKED
 from kilotune.spaces.seedot.space import SeeDotOptions, SeeDotSpace
 from kilotune.spaces.shiftry.candidates import ROUNDING, ShiftryOptions
 from kilotune.spaces.shiftry.fitted_space import FittedSpace
@@ -62,26 +61,8 @@ COMPILED = (
 OF_ALL_ROUNDINGS = "kilotune.evaluators.fixed_point.kernel:load_all_roundings()"
 """What loads it for all roundings, where programs do not round as the papers' do."""
 
-LIMIT_OPTIONS = MappingProxyType({name: quantity.option for name, quantity in LIMITED.items() if quantity.option})
-"""Options of a request by what --limit calls them."""
-
 LEAST_FLIPS_ADVISED = 0.01
 """Expected flips of training samples below which there are none to ask fewer of."""
-
-SEEDOT_OPTIONS = MappingProxyType({"accuracy_drop": "seedot_drop", "permitted_loss": "seedot_loss"})
-"""Where a request for seedot holds what --drop and --loss say: without them it wants the most precise program, while the fields of
-their own names always have a number."""
-
-OF_FORMATS = MappingProxyType(
-    {
-        **{
-            name: f"--{name}"
-            for name in ("narrow", "truer", "finer", "codebook", "offsets", "wide", "equalise", "fitted", "front")
-        },
-        **{"rounding": "--rounding", "accumulator_bits": "--accumulator-bits"},
-    }
-)
-"""Options that mean nothing where formats are those of a file, by their names in a command."""
 
 
 @dataclass(frozen=True)
@@ -227,87 +208,6 @@ def resolve_input(text: str | None) -> Path:
 def input_names() -> tuple[str, ...]:
     """The bundled models."""
     return model_names()
-
-
-def read_options(space: str, asked: CommandOptions) -> dict[str, Any]:
-    """`ModelOptions` as JSON. ValueError for one that cannot be used."""
-    given, limits = {**asked.given, **data_options(asked.given)}, asked.limits
-    if ACCURACY in limits:
-        raise ValueError(f"--limit accuracy is for networks of the space reverse-split; the space {space} has --drop.")
-    if not all(
-        math.isfinite(given.get(name, 0.0))
-        for name in ("accuracy_drop", "permitted_loss", "permitted_flips", "validation")
-    ):
-        raise ValueError("--drop, --loss, --flips and --validation: expected finite numbers.")
-    if space == "seedot":
-        given |= {own: given.pop(name) for name, own in SEEDOT_OPTIONS.items() if name in given}
-    bits = given.pop("accumulator_bits", "auto")
-    front = tuple(name for name in given.pop("front", "").split(",") if name)
-    if front and space != "shiftry":
-        raise ValueError(f"--front: expected the space shiftry, found {space}.")
-    further = {name: amount for name, amount in limits.items() if name not in LIMIT_OPTIONS}
-    if asked.device is not None:
-        further.setdefault(TOTAL_RAM, asked.device["ram_bytes"])
-    stated: dict[str, Any] = {option: limits.get(name) for name, option in LIMIT_OPTIONS.items()}
-    options = ModelOptions(
-        **given,
-        accumulator=ACCUMULATORS[bits].value,
-        **stated,
-        further_limits=further,
-        device=asked.device,
-        objective=asked.objective or DEFAULT,
-        front=front,
-    )
-    _check_linked(space, options)
-    if options.keep_quantisation:
-        _check_kept(space, asked.given)
-    if options.hop and not options.streaming:
-        raise ValueError(f"--hop {options.hop}: expected --streaming, to which it belongs.")
-    if options.rounding == ANY_ROUNDING and space != "shiftry":
-        raise ValueError(f"--rounding any: expected the space shiftry, whose searches decide it, found {space}.")
-    if front:  # refused here, not when the model has been loaded
-        ShiftryOptions(timing=options.timing, objective=options.objective, front=front)
-    return {**dataclasses.asdict(options), "front": list(front)}
-
-
-def _check_linked(space: str, options: ModelOptions) -> None:
-    """ValueError, a sentence, where linked programs are asked for and cannot be told of."""
-    if not options.asks_for_linked:
-        return
-    if space != "shiftry" or options.keep_quantisation:
-        raise ValueError(
-            "Linked flash is estimated from the widths of variables: expected the space shiftry, which decides them."
-        )
-    if options.board is None:
-        raise ValueError("Linked flash depends on the processor: expected --device too, found none.")
-    missing = missing_tools(options.board)
-    if missing is not None:
-        raise ValueError(f"Linked flash takes the device's compiler. {missing}")
-
-
-def _check_kept(space: str, given: Mapping[str, Any]) -> None:
-    """ValueError, a sentence, for what asks for other formats than the file's own."""
-    if space != "shiftry":
-        raise ValueError(f"--keep-quantisation: expected the space shiftry, found {space}.")
-    asked = [option for name, option in OF_FORMATS.items() if given.get(name) not in (None, False)]
-    if asked:
-        raise ValueError(
-            f"--keep-quantisation leaves no formats to decide: expected none of what is about them, found {asked[0]}."
-        )
-
-
-def command_options(options: Mapping[str, Any]) -> CommandOptions:
-    """What `read_options` has read, under the command's names."""
-    widths = {accumulator.value: bits for bits, accumulator in ACCUMULATORS.items()}
-    given = {
-        **options,
-        "accumulator_bits": widths.get(str(options.get("accumulator"))),
-        "front": ",".join(options.get("front", ())) or None,
-    }
-    given |= {name: given[own] for name, own in SEEDOT_OPTIONS.items() if given.get(own) is not None}
-    limits = {name: options[option] for name, option in LIMIT_OPTIONS.items() if options.get(option) is not None}
-    limits |= options.get("further_limits", {})
-    return CommandOptions(given, limits, options.get("objective"), options.get("device"))
 
 
 def libraries(request: TuneRequest) -> tuple[str, ...]:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 import pytest
 
+from kilotune.evaluators.architectures.registry import boards
 from kilotune.experiments.problems.family import CommandOptions
 from kilotune.experiments.problems.fixed_point.problem import (
     ModelProblem,
@@ -38,6 +41,16 @@ def test_results_in_place_save_ram_and_test_data_change_no_bytes(space: str) -> 
     in_place, in_place_test = ram_bytes(space)
     apart, apart_test = ram_bytes(space, in_place=False)
     assert in_place == in_place_test < apart == apart_test
+
+
+@pytest.mark.parametrize("shape", ["vectors4", "rows4"])
+def test_code_whose_cycles_nothing_predicts_is_refused_on_a_device(shape: str) -> None:
+    (uno,) = (board for board in boards() if board.name == "uno")
+    device = dataclasses.asdict(uno)
+    with pytest.raises(ValueError, match=rf"^--shape: expected one that uno can gain by .+ found {shape}, "):
+        read_options("shiftry", CommandOptions({"shape": shape}, device=device))
+    assert read_options("shiftry", CommandOptions({"shape": shape}))["shape"] == shape
+    assert read_options("shiftry", CommandOptions({"shape": "compact"}, device=device))["shape"] == "compact"
 
 
 def test_how_programs_divide_is_decided_where_that_is_asked_for() -> None:
