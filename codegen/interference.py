@@ -9,7 +9,7 @@ for the last time it may overwrite as `codegen.in_place` allows.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 from kilotune.codegen import ir
@@ -23,11 +23,12 @@ LABEL_BYTES = 2
 
 @dataclass(frozen=True)
 class Meeting:
-    """`result` is written by an operation that reads `operand` for the last time."""
+    """`result` is written by the operation of number `row` that reads `operand` for the last time."""
 
     result: str
     operand: str
     order: WriteOrder
+    row: int = field(compare=False)
 
 
 @dataclass(frozen=True)
@@ -89,7 +90,7 @@ def find_interference(program: ir.Program, in_place: bool = True, steps: LoopedS
         out = operation.out.variable
         written = after | ({out} if out in names else set())
         dying = before - written
-        met = tuple(Meeting(out, name, orders[row, name]) for name in sorted(dying) if (row, name) in orders)
+        met = tuple(Meeting(out, name, orders[row, name], row) for name in sorted(dying) if (row, name) in orders)
         shared = {meeting.operand for meeting in met}
         held += [frozenset(before), frozenset(written | (dying - shared))]
         meetings += met

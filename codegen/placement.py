@@ -112,6 +112,24 @@ class Placer:
                     return names[min(i, j)], names[max(i, j)]
         return None
 
+    def backward(self, bits: Mapping[str, int], offsets: Mapping[str, int]) -> frozenset[int]:
+        """Rows of the operations that have to begin with their last place in a placement, which is valid."""
+        widths = self._widths(bits)
+        found = set()
+        for meeting, a, b in self.meetings:
+            between = meeting.order.forbidden_forward(widths[a], widths[b])
+            if between is not None and meeting.order.backward is not None:
+                low, high = self._reached(between, a, b, widths)
+                if low < offsets[meeting.result] - offsets[meeting.operand] < high:
+                    found.add(meeting.row)
+        return frozenset(found)
+
+    def _reached(self, between: tuple[int, int], result: int, operand: int, widths: Sequence[int]) -> tuple[int, int]:
+        """What is left of forbidden distances between variables of these numbers that would share bytes."""
+        elements, names = self.interference.elements, self.interference.names
+        sizes = [widths[number] * elements[names[number]] for number in (result, operand)]
+        return max(between[0], -sizes[0]), min(between[1], sizes[1])
+
     def _widths(self, bits: Mapping[str, int]) -> list[int]:
         held = self.interference.element_bytes(bits)
         return [held[name] for name in self.interference.names]
@@ -125,7 +143,7 @@ class Placer:
         for meeting, a, b in self.meetings:
             between = meeting.order.forbidden(widths[a], widths[b])
             if between is not None:
-                low, high = max(between[0], -sizes[a]), min(between[1], sizes[b])
+                low, high = self._reached(between, a, b, widths)
                 near[a].append((b, low, high))
                 near[b].append((a, -high, -low))
         return near

@@ -173,11 +173,13 @@ def emit_program(
     variables = place_temporaries(storage, placement, in_place)
     storage = dataclasses.replace(storage, interleaved=interleaved_weights(context))
     context = dataclasses.replace(context, storage=storage)
+    chains = choose_chains(context, variables.offsets)
     context = dataclasses.replace(
         context,
-        chains=choose_chains(context, variables.offsets),
+        chains=chains,
         row_calls=row_calls(context),
         offsets=variables.offsets,
+        backward=variables.backward.difference(*(chain.rows for chain in chains.values())),
     )
     ask_for_frame(context, None)
     _emit_body(context, program.body, 0)

@@ -30,11 +30,13 @@ class TemporaryLayout:
 
 @dataclass(frozen=True)
 class PlacedTemporaries:
-    """Where the temporaries of a program lie, in bytes, and which of them may share some."""
+    """Where the temporaries of a program lie, in bytes, and which of them may share some. `backward`: rows of operations that may do so
+    only from their last place to the first."""
 
     interference: Interference
     offsets: Mapping[str, int]
     peak_bytes: int
+    backward: frozenset[int]
 
 
 def place_temporaries(storage: VariableStorage, placement: Mapping[str, int], in_place: bool) -> PlacedTemporaries:
@@ -47,7 +49,8 @@ def place_temporaries(storage: VariableStorage, placement: Mapping[str, int], in
     clash = placer.find_clash(storage.bits, variables.offsets)
     if clash is not None:
         raise ValueError(f"{clash[0]} and {clash[1]} are live at the same time and share bytes of RAM")
-    return PlacedTemporaries(interference, variables.offsets, variables.peak_bytes)
+    backward = placer.backward(storage.bits, variables.offsets)
+    return PlacedTemporaries(interference, variables.offsets, variables.peak_bytes, backward)
 
 
 def lay_out(
