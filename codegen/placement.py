@@ -34,8 +34,9 @@ class Placer:
     """Places the temporaries of one program for any widths.
 
     Temporaries are numbered as in `interference.names`: `apart` are pairs (smaller number first) that share no byte, `meetings`
-    (meeting, result, operand) those that may share some, `two_ways` whether some of these may go backward, `instants` ([held], [meetings]) what holds values together; `life` is
-    the number of instants in which a temporary is held, `start` the first of them.
+    (meeting, result, operand) those that may share some, `two_ways` whether the operations of some of these may go backward,
+    `instants` ([held], [meetings]) what holds values together; `life` is the number of instants in which a temporary is held,
+    `start` the first of them.
     """
 
     def __init__(self, interference: Interference) -> None:
