@@ -23,6 +23,7 @@ import numpy as np
 
 from kilotune.codegen import ir
 from kilotune.codegen.arrays import IntArray
+from kilotune.codegen.live_ranges import in_ram
 from kilotune.codegen.looped_steps import LoopedSteps, Step
 from kilotune.codegen.straight_line import Elements, OperationInstance
 
@@ -72,14 +73,14 @@ class WriteOrder:
         return (low, high) if high - low > 1 else None
 
 
-def write_orders(steps: LoopedSteps) -> dict[tuple[int, str], WriteOrder]:
+def write_orders(steps: LoopedSteps, with_input: bool = False) -> dict[tuple[int, str], WriteOrder]:
     """By row and operand: the order of every operation of a program that may share bytes with an operand.
 
     Rows number the operations in program order from 0. Missing: operands that must stay clear of the result, and those
-    that are the result's own variable.
+    that are the result's own variable. `with_input`: the input is such an operand too.
     """
     program = steps.program
-    temporaries = {v.name for v in program.variables if v.role is ir.Role.TEMPORARY}
+    temporaries = in_ram(program, with_input)
     orders: dict[tuple[int, str], WriteOrder] = {}
     for execution, counts in _executions(steps):
         operation = execution[0].first.operation

@@ -170,7 +170,8 @@ def emit_program(
     """
     storage, program = context.storage, context.storage.program
     _check_order(program)
-    variables = place_temporaries(storage, placement, in_place)
+    with_input = context.stream is not None and context.stream.whole
+    variables = place_temporaries(storage, placement, in_place, with_input=with_input)
     storage = dataclasses.replace(storage, interleaved=interleaved_weights(context))
     context = dataclasses.replace(context, storage=storage)
     chains = choose_chains(context, variables.offsets)

@@ -39,9 +39,12 @@ class PlacedTemporaries:
     backward: frozenset[int]
 
 
-def place_temporaries(storage: VariableStorage, placement: Mapping[str, int], in_place: bool) -> PlacedTemporaries:
-    """Place what `placement` does not name, as `codegen.placement` does for the search too. ValueError for a placement that is wrong."""
-    interference = find_interference(storage.program, in_place)
+def place_temporaries(
+    storage: VariableStorage, placement: Mapping[str, int], in_place: bool, *, with_input: bool = False
+) -> PlacedTemporaries:
+    """Place what `placement` does not name, as `codegen.placement` does for the search too; `with_input`: the input among them. ValueError
+    for a placement that is wrong."""
+    interference = find_interference(storage.program, in_place, with_input=with_input)
     placer = Placer(interference)
     fixed = {name: offset for name, offset in placement.items() if name in interference.names}
     variables = placer.place(storage.bits, fixed)
@@ -72,7 +75,8 @@ def lay_out(
     placed = FirstFitPlacement({name: offsets[name] for name in blocks}, peak)
     widths = {name: storage.bits[name] for name in blocks if name in storage.bits}
     widths |= {scratch.name: scratch.bits for scratch in scratches.values()}
-    names = dict(storage.names) | {s.name: f"kt_scratch{s.row}" for s in scratches.values()}
+    names = {name: storage.name(name) for name in interference.names}
+    names |= {s.name: f"kt_scratch{s.row}" for s in scratches.values()}
     pointers, kinds = [], {}
     for name, offset in placed.offsets.items():
         note = storage.describe(name) if name in storage.bits else "scratch"
@@ -101,7 +105,7 @@ def lay_out(
 
 def _blocks(storage: VariableStorage, interference: Interference, scratches: Mapping[int, Scratch]) -> dict[str, Block]:
     """What must be placed: variables, then scratch arrays, which live during their operation."""
-    ranges, blocks = live_ranges(storage.program), {}
+    ranges, blocks = live_ranges(storage.program, with_input=True), {}
     for name in interference.names:
         width = storage.bits[name] // 8
         blocks[name] = Block(interference.elements[name] * width, ranges[name], width)

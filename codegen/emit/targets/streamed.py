@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 from kilotune.codegen.emit.c import emit_c
+from kilotune.codegen.emit.streaming import streamed
 from kilotune.codegen.emit.targets import plain
 from kilotune.codegen.emit.targets.recording import Export
 from kilotune.codegen.emit.targets.target import ProjectTarget, make_runs
@@ -17,10 +18,12 @@ def in_parts(export: Export, in_steps: bool, *, overlapping: bool = False) -> Ex
     given = export.source
     if given.candidate is None:
         raise ValueError("Programs of floats and of decision trees are not exported in frames.")
+    batch, parameters = given.candidate.batch, given.candidate.parameters
+    whole = not in_steps and streamed(batch.program)[1].whole
     source = emit_c(
-        given.candidate.batch,
-        given.candidate.parameters,
-        given.offsets,
+        batch,
+        parameters,
+        {} if whole else given.offsets,  # which leave no room for the input
         in_frames=not in_steps,
         in_steps=in_steps,
         hop=given.candidate.hop if overlapping else 0,

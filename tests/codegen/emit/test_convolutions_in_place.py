@@ -25,6 +25,7 @@ from kilotune.evaluators.fixed_point.reference import run_reference
 from tests.codegen.emit.compiled import compile_sources, needs_compiler
 from tests.codegen.emit.random_programs import RandomModel
 from tests.codegen.emit.test_blocks import SANITIZED
+from tests.codegen.emit.test_walking_frames import compiled
 from tests.codegen.placement.test_clobbering import any_valid_placement
 
 HERE = ir.Location("images.sd", 1, 1)
@@ -32,8 +33,11 @@ Layer = tuple[str, int, int]
 """The kind of a convolution, the side of its kernel, and its stride."""
 
 
-def network(layers: list[Layer], bits: list[int], seed: int, *, packed: bool = False) -> tuple[RandomModel, FixedBatch]:
-    """The input's Relu and convolutions of it one after the other, padded to whole windows, with the widths of their results."""
+def network(
+    layers: list[Layer], bits: list[int], seed: int, *, packed: bool = False, direct: bool = False
+) -> tuple[RandomModel, FixedBatch]:
+    """The input's Relu and convolutions of it one after the other, padded to whole windows, with the widths of their results; `direct`:
+    convolutions of the input itself."""
     random = np.random.default_rng(seed)
     sides = [int(random.integers(3, 7)) for _ in range(2)]
     channels = int(random.integers(1, 4)) * 2
@@ -42,7 +46,9 @@ def network(layers: list[Layer], bits: list[int], seed: int, *, packed: bool = F
         ir.Variable("A0", (1, *sides, channels), ir.Role.TEMPORARY, HERE),
     ]
     body: list[ir.Operation] = [ir.Relu(ir.whole(variables[1]), HERE, ir.whole(variables[0]))]
-    parameters, image = {}, variables[1]
+    if direct:
+        del variables[1], body[0]
+    parameters, image = {}, variables[-1]
     for number, (kind, side, stride) in enumerate(layers, start=1):
         groups = {"ordinary": 1, "depthwise": channels, "grouped": 2}[kind]
         filters = {"ordinary": int(random.integers(1, 7)) * 2, "depthwise": 1, "grouped": 3}[kind]
@@ -115,3 +121,23 @@ def test_both_ways_however_they_are_written(kind: str) -> None:
     """Of three convolutions two go backward over their rows and columns, in the room of one image and little more."""
     model, batch = network([(kind, 3, 1)] * 3, [16] * 4, 4)
     assert backward_loops(model, batch, ["plain", "places2", "unrolled8"]) == [4] * 3
+
+
+@needs_compiler
+@pytest.mark.parametrize("kind", ["ordinary", "depthwise", "grouped"])
+def test_the_sample_itself_is_overwritten_where_the_program_asks_for_it(kind: str) -> None:
+    layers, shapes = [(kind, 3, 1), (kind, 2, 2)], ["plain", "places2", "unrolled8"]
+    model, batch = network(layers, [16, 8, 16], 7, direct=True)
+    sources = [
+        emit_c(batch, model.parameters, in_frames=True, shape=SHAPES[shape], name=f"m{n}", function=f"predict{n}")
+        for n, shape in enumerate(shapes)
+    ]
+    expected = run_reference(batch, model.parameters, model.features)[0].tolist()
+    first, second = (
+        next(v.name for v in model.program.variables if v.role is role) for role in (ir.Role.INPUT, ir.Role.TEMPORARY)
+    )
+    sizes = {v.name: v.size * int(b) // 8 for v, b in zip(model.program.variables, batch.bits[0], strict=True)}
+    with tempfile.TemporaryDirectory() as folder:
+        for source, called in zip(sources, compiled(sources, folder), strict=True):
+            assert source.variable_bytes < sizes[first] + sizes[second]
+            assert [called.asking(row) for row in called.integers(model.features)] == expected
