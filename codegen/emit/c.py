@@ -70,7 +70,8 @@ class CSource:
     parameters and tables, and about what the code takes that unpacks parameters
     (`unpacking_size`). `unstored`: rows of operations whose results stay in registers (`fusion`), which no hook follows.
     `live_bytes`: of the RAM array, by row, those that hold values while it runs; `constant_bytes`: of flash, by parameter.
-    `candidate`: what it was made from, for targets that are not C; None for floats.
+    `candidate`: what it was made from, for targets that are not C; None for floats. `input_offset`: where in the RAM array the sample lies
+    that the program has asked for as a whole; None where it lies elsewhere.
     """
 
     name: str
@@ -87,6 +88,7 @@ class CSource:
     live_bytes: tuple[int, ...] = ()
     constant_bytes: Mapping[str, int] = field(default_factory=dict)
     candidate: Candidate | None = None
+    input_offset: int | None = None
 
 
 def emit_c(
@@ -207,6 +209,7 @@ def emit_program(
         frozenset(row for chain in context.chains.values() for row in chain.rows[:-1]),
         layout.live_bytes,
         {name: sum(array.size_bytes for array in of_one) for name, of_one in by_parameter.items()},
+        input_offset=layout.offsets[program.input.name] if with_input and program.input is not None else None,
     )
 
 

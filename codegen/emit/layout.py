@@ -81,7 +81,8 @@ def lay_out(
     for name, offset in placed.offsets.items():
         note = storage.describe(name) if name in storage.bits else "scratch"
         kind = storage.pointed_type(name) if name in storage.bits else f"kt_int{widths[name]}"
-        kinds[kind] = "float" if kind == "kt_float" else f"int{widths[name]}_t"
+        if kind.startswith("kt_"):  # the input's, where it lies here, is the caller's
+            kinds[kind] = "float" if kind == "kt_float" else f"int{widths[name]}_t"
         pointer = f"    {kind} *const {names[name]} = ({kind} *)(kt_ram.bytes + {offset}); /* {note} */"
         if name == unstored:
             own = f"    int{widths[name]}_t {names[name]}[1]; /* {note} */"
