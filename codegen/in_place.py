@@ -8,7 +8,7 @@ below it; a pooling over what it has left behind; a matrix product over little m
 
 The order is that of `codegen/emit`, row-major over the result, operands read at the element they are needed for
 (`ir.Order.ROWS` reads rows twice, but the second reading is the last one). A convolution may as well go from the last
-place of its window to the first: then its result may lie a little above its operand instead of a little below it, so
+place of its window (and of its groups) to the first: then its result may lie a little above its operand instead of a little below it, so
 that a chain of padded convolutions goes to and fro in the room of its largest image and a row or two.
 """
 
@@ -136,8 +136,8 @@ def _goes_backward(operation: ir.Operation, temporaries: Set[str]) -> bool:
 
 
 def _visits(execution: Sequence[OperationInstance]) -> Iterator[tuple[str, IntArray, IntArray, IntArray]]:
-    """By operand variable: places written, and the first and the last place read for each of them [places, results of one], in order of
-    execution. Groups of a convolution take turns at every place."""
+    """By operand variable: places written, and the first and the last place read for each of them [places, groups, results of one], in order
+    of execution. Groups of a convolution take turns at every place."""
     written = _in_turn([step.out.astype(np.int64) for step in execution], execution)
     by_name: dict[str, list[tuple[IntArray, IntArray]]] = {}
     for number, source in enumerate(execution[0].sources):
@@ -152,9 +152,9 @@ def _visits(execution: Sequence[OperationInstance]) -> Iterator[tuple[str, IntAr
 
 
 def _in_turn(numbers: Sequence[IntArray], execution: Sequence[OperationInstance]) -> IntArray:
-    """What each group has for its elements, group by group for every place."""
+    """What each group has for its elements [places, groups, results of one]."""
     count = len(execution[0].out)
-    return np.stack([of_one.reshape(count, -1) for of_one in numbers], axis=1).reshape(count, -1)
+    return np.stack([of_one.reshape(count, -1) for of_one in numbers], axis=1)
 
 
 def _spans_read(step: OperationInstance, number: int, elements: Elements) -> tuple[IntArray, IntArray]:
@@ -184,8 +184,9 @@ def _span(windows: Elements) -> tuple[IntArray, IntArray]:
 
 
 def _write_order(written: IntArray, first: IntArray, last: IntArray, *, backward: bool = False) -> WriteOrder:
-    """Over all elements of the result: what is read for each of them, against all places written before it."""
-    other = _write_order(written[::-1], first[::-1], last[::-1]) if backward else None
+    """Over all elements of the result: what is read for each of them, against all places written before it. `backward`: also from the last
+    place to the first, and there from the last group."""
+    other = _write_order(*(numbers[::-1, ::-1] for numbers in (written, first, last))) if backward else None
     written, first, last = (numbers.reshape(-1) for numbers in (written, first, last))
     reads = last[1:] >= 0
     if not reads.any():

@@ -66,7 +66,7 @@ def emit_by_channels(
                     writer.line(f"pixels = {copy_windows(context, operation, [window], (scratch, words))[0]};")
                     if height > 1:
                         writer.line(f"step = {width * groups};")
-            with writer.loops([("i3", groups)], scope=True) as (channel,):
+            with writer.loops([("i3", groups)], scope=True, backward=backward) as (channel,):
                 total.sum.start()
                 writer.line(f"{kind}p = pixels + {channel};")
                 for ky in range(height):

@@ -114,10 +114,10 @@ def _emit_conv2d(context: Context, operation: ir.Conv2D, schedule: Convolution, 
     groups, kernel_height, kernel_width, group_in, group_out = b.shape
     images, height, width = out.shape[:3]
     storage, writer, (rows, columns) = context.storage, context.writer, schedule.axes
-    outer, inner = [("i0", images), ("i1", height), ("i2", width)], [("i3", groups), ("i4", group_out)]
+    outer, inner = [("i0", images), ("i1", height), ("i2", width), ("i3", groups)], [("i4", group_out)]
     with (
-        writer.loops(outer, backward=row in context.backward) as (image, y, x),
-        writer.loops(inner, scope=True) as (group, channel),
+        writer.loops(outer, backward=row in context.backward) as (image, y, x, group),
+        writer.loops(inner, scope=True) as (channel,),
     ):
         total.sum.start()
         kernel = [("i5", kernel_height), ("i6", kernel_width), ("k", group_in)]

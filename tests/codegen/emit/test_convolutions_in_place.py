@@ -91,7 +91,7 @@ def backward_loops(model: RandomModel, batch: FixedBatch, shapes: Sequence[str],
         compiled = compile_sources(sources, Path(folder), SANITIZED)
         for number, source in enumerate(sources):
             np.testing.assert_array_equal(compiled.run(number, model.features), expected, err_msg=source.source)
-    return [len(re.findall(r"\bi[0-2]-- > 0", source.source)) for source in sources]
+    return [len(re.findall(r"\bi[12]-- > 0", source.source)) for source in sources]
 
 
 @needs_compiler
@@ -116,11 +116,11 @@ def test_random_convolutions_over_their_images(
 
 
 @needs_compiler
-@pytest.mark.parametrize("kind", ["ordinary", "depthwise", "grouped"])
-def test_both_ways_however_they_are_written(kind: str) -> None:
-    """Of three convolutions two go backward over their rows and columns, in the room of one image and little more."""
+@pytest.mark.parametrize(("kind", "backward"), [("ordinary", 2), ("depthwise", 3), ("grouped", 2)])
+def test_both_ways_however_they_are_written(kind: str, backward: int) -> None:
+    """Two or all of three convolutions go backward over their rows and columns, in the room of one image and little more."""
     model, batch = network([(kind, 3, 1)] * 3, [16] * 4, 4)
-    assert backward_loops(model, batch, ["plain", "places2", "unrolled8"]) == [4] * 3
+    assert backward_loops(model, batch, ["plain", "places2", "unrolled8"]) == [2 * backward] * 3
 
 
 @needs_compiler

@@ -92,7 +92,7 @@ def visits(execution: Sequence[OperationInstance], *, backward: bool) -> Iterato
 def sums_of_products(execution: Sequence[OperationInstance], *, backward: bool) -> Iterator[Visit]:
     places = range(len(execution[0].out))
     for i in reversed(places) if backward else places:
-        for step in execution:
+        for step in reversed(execution) if backward else execution:
             a, b = step.sources
             for j in range(step.out.shape[1]):
                 taps = [(a.variable, int(e)) for e in a.elements[i]] + [(b.variable, int(e)) for e in b.elements[:, j]]
