@@ -9,12 +9,12 @@ for the last time it may overwrite as `codegen.in_place` allows.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 from kilotune.codegen import ir
 from kilotune.codegen.in_place import WriteOrder, write_orders
-from kilotune.codegen.live_ranges import live_ranges
+from kilotune.codegen.live_ranges import in_ram, live_ranges
 from kilotune.codegen.looped_steps import LoopedSteps, loop_steps
 
 LABEL_BYTES = 2
@@ -23,11 +23,12 @@ LABEL_BYTES = 2
 
 @dataclass(frozen=True)
 class Meeting:
-    """`result` is written by an operation that reads `operand` for the last time."""
+    """`result` is written by the operation of number `row` that reads `operand` for the last time."""
 
     result: str
     operand: str
     order: WriteOrder
+    row: int = field(compare=False)
 
 
 @dataclass(frozen=True)
@@ -69,10 +70,12 @@ class Interference:
         return {name: LABEL_BYTES if name in self.labels else bits[name] // 8 for name in self.names}
 
 
-def find_interference(program: ir.Program, in_place: bool = True, steps: LoopedSteps | None = None) -> Interference:
+def find_interference(
+    program: ir.Program, in_place: bool = True, steps: LoopedSteps | None = None, *, with_input: bool = False
+) -> Interference:
     """The interference of a program's temporaries, with or without in-place operators. `steps`: what `loop_steps` gives, where the caller
-    has it already."""
-    ranges = live_ranges(program)
+    has it already. `with_input`: the input lies among them, there from the beginning until it is read for the last time."""
+    ranges = live_ranges(program, with_input)
     names = tuple(ranges)
     if not in_place:
         points = range(1, max((r.end for r in ranges.values()), default=0) + 1)
@@ -80,8 +83,8 @@ def find_interference(program: ir.Program, in_place: bool = True, steps: LoopedS
         instants = tuple(Instant(together) for together in dict.fromkeys(held))
         rows = tuple(held[: sum(1 for _ in ir.operations(program.body))])
         return Interference(program, names, _pairs(held), (), instants, rows)
-    orders = write_orders(loop_steps(program) if steps is None else steps)
-    flow = _Flow(program)
+    orders = write_orders(loop_steps(program) if steps is None else steps, with_input)
+    flow = _Flow(program, with_input)
     meetings: list[Meeting] = []
     held, during = [], []
     for row, operation in enumerate(ir.operations(program.body)):
@@ -89,7 +92,7 @@ def find_interference(program: ir.Program, in_place: bool = True, steps: LoopedS
         out = operation.out.variable
         written = after | ({out} if out in names else set())
         dying = before - written
-        met = tuple(Meeting(out, name, orders[row, name]) for name in sorted(dying) if (row, name) in orders)
+        met = tuple(Meeting(out, name, orders[row, name], row) for name in sorted(dying) if (row, name) in orders)
         shared = {meeting.operand for meeting in met}
         held += [frozenset(before), frozenset(written | (dying - shared))]
         meetings += met
@@ -110,8 +113,8 @@ class _Flow:
     the start of the program.
     """
 
-    def __init__(self, program: ir.Program) -> None:
-        self._temporaries = {v.name for v in program.variables if v.role is ir.Role.TEMPORARY}
+    def __init__(self, program: ir.Program, with_input: bool = False) -> None:
+        self._temporaries = in_ram(program, with_input)
         self._sizes = {v.name: v.size for v in program.variables}
         count = sum(1 for _ in ir.operations(program.body))
         self.before: list[set[str]] = [set() for _ in range(count)]
@@ -119,7 +122,8 @@ class _Flow:
         self._reached: list[set[str]] = [set() for _ in range(count)]
         end = {program.result.variable} & self._temporaries
         self._backward(program.body, count, end)
-        self._forward(program.body, 0, set())
+        given = set() if program.input is None else {program.input.name}
+        self._forward(program.body, 0, given & self._temporaries)
         for row, operation in enumerate(ir.operations(program.body)):
             self.before[row] &= self._reached[row]
             self.after[row] &= self._reached[row] | {operation.out.variable}

@@ -37,10 +37,19 @@ class _Span:
     end: int
 
 
-def live_ranges(program: ir.Program) -> dict[str, LiveRange]:
-    """The live range of every temporary that the program uses, in order of first use."""
+def in_ram(program: ir.Program, with_input: bool = False) -> frozenset[str]:
+    """What a placement in RAM has to place: temporaries; `with_input`: and the input, which lies among them."""
+    roles = {ir.Role.TEMPORARY, ir.Role.INPUT} if with_input else {ir.Role.TEMPORARY}
+    return frozenset(v.name for v in program.variables if v.role in roles)
+
+
+def live_ranges(program: ir.Program, with_input: bool = False) -> dict[str, LiveRange]:
+    """The live range of every temporary that the program uses, in order of first use; `with_input`: and of the input, from point 0 on."""
     points: dict[str, list[tuple[int, bool]]] = {}
-    temporaries = {v.name: v.size for v in program.variables if v.role is ir.Role.TEMPORARY}
+    placed = in_ram(program, with_input)
+    temporaries = {v.name: v.size for v in program.variables if v.name in placed}
+    if with_input and program.input is not None:
+        points[program.input.name] = [(0, True)]
     last = 0
     for last, operation in enumerate(ir.operations(program.body), start=1):
         for operand in operation.operands:

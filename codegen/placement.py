@@ -2,8 +2,9 @@
 
 A greedy pass places temporaries in some order, each at the lowest aligned offset that no earlier one forbids. The first
 order, from the largest to the smallest, nearly always reaches the largest sum of sizes held together, which nothing can
-beat; where it does not, other orders are tried, and then single temporaries are moved in the best of them. The same
-widths are always placed alike, so that a search and the C emitted for its answer agree.
+beat; where it does not, other orders are tried, and then single temporaries are moved in the best of them. Operations
+go backward only where that takes less RAM. The same widths are always placed alike, so that a search and the C emitted
+for its answer agree.
 """
 
 from __future__ import annotations
@@ -33,8 +34,9 @@ class Placer:
     """Places the temporaries of one program for any widths.
 
     Temporaries are numbered as in `interference.names`: `apart` are pairs (smaller number first) that share no byte, `meetings`
-    (meeting, result, operand) those that may share some, `instants` ([held], [meetings]) what holds values together; `life` is
-    the number of instants in which a temporary is held, `start` the first of them.
+    (meeting, result, operand) those that may share some, `two_ways` whether the operations of some of these may go backward,
+    `instants` ([held], [meetings]) what holds values together; `life` is the number of instants in which a temporary is held,
+    `start` the first of them.
     """
 
     def __init__(self, interference: Interference) -> None:
@@ -46,6 +48,7 @@ class Placer:
         self.apart = sorted(apart)
         numbered = ((m, self._index[m.result], self._index[m.operand]) for m in interference.meetings)
         self.meetings = [(m, a, b) for m, a, b in numbered if (min(a, b), max(a, b)) not in apart]
+        self.two_ways = any(meeting.order.backward is not None for meeting, _, _ in self.meetings)
         self.instants = [
             (
                 [self._index[name] for name in sorted(instant.held)],
@@ -63,10 +66,20 @@ class Placer:
 
     def place(self, bits: Mapping[str, int], fixed: Mapping[str, int] = MappingProxyType({})) -> PlacedVariables:
         """The best placement found for widths in bits by variable, and the bound; those of `fixed` stay at its offsets."""
+        bound = self.bound_bytes(bits)
+        best, peak = self._placed(bits, fixed, bound, forward=True)
+        if peak > bound and self.two_ways:
+            other, least = self._placed(bits, fixed, bound, forward=False)
+            best, peak = (other, least) if least < peak else (best, peak)
+        return PlacedVariables(dict(zip(self.interference.names, best, strict=True)), max(peak, 0), bound)
+
+    def _placed(
+        self, bits: Mapping[str, int], fixed: Mapping[str, int], bound: int, *, forward: bool
+    ) -> tuple[list[int], int]:
+        """Offsets and their extent, looked for until it is `bound`; `forward`: where no operation goes backward."""
         widths = self._widths(bits)
         sizes = [w * self.interference.elements[n] for n, w in zip(self.interference.names, widths, strict=True)]
-        bound = self.bound_bytes(bits)
-        near = self._forbidden(widths, sizes)
+        near = self._forbidden(widths, sizes, forward=forward)
         start = [fixed.get(name, -1) for name in self.interference.names]
         best: list[int] = start
         best_peak, best_order = -1, list(range(len(sizes)))
@@ -84,7 +97,7 @@ class Placer:
                 best, best_peak, best_order = offsets, peak, order
             if best_peak <= bound:
                 break
-        return PlacedVariables(dict(zip(self.interference.names, best, strict=True)), max(best_peak, 0), bound)
+        return best, best_peak
 
     def place_each(self, many: Sequence[Mapping[str, int]]) -> list[PlacedVariables]:
         """The placements of several widths in bits by variable."""
@@ -112,20 +125,42 @@ class Placer:
                     return names[min(i, j)], names[max(i, j)]
         return None
 
+    def backward(self, bits: Mapping[str, int], offsets: Mapping[str, int]) -> frozenset[int]:
+        """Rows of the operations that have to begin with their last place in a placement, which is valid."""
+        widths = self._widths(bits)
+        found = set()
+        for meeting, a, b in self.meetings:
+            between = meeting.order.forbidden_forward(widths[a], widths[b])
+            if between is not None and meeting.order.backward is not None:
+                low, high = self._reached(between, a, b, widths)
+                if low < offsets[meeting.result] - offsets[meeting.operand] < high:
+                    found.add(meeting.row)
+        return frozenset(found)
+
+    def _reached(self, between: tuple[int, int], result: int, operand: int, widths: Sequence[int]) -> tuple[int, int]:
+        """What is left of forbidden distances between variables of these numbers that would share bytes."""
+        elements, names = self.interference.elements, self.interference.names
+        sizes = [widths[number] * elements[names[number]] for number in (result, operand)]
+        return max(between[0], -sizes[0]), min(between[1], sizes[1])
+
     def _widths(self, bits: Mapping[str, int]) -> list[int]:
         held = self.interference.element_bytes(bits)
         return [held[name] for name in self.interference.names]
 
-    def _forbidden(self, widths: Sequence[int], sizes: Sequence[int]) -> list[list[tuple[int, int, int]]]:
-        """By temporary: (other, low, high) with its offset less the other's not strictly between low and high."""
+    def _forbidden(
+        self, widths: Sequence[int], sizes: Sequence[int], *, forward: bool = False
+    ) -> list[list[tuple[int, int, int]]]:
+        """By temporary: (other, low, high) with its offset less the other's not strictly between low and high; `forward`: where no
+        operation goes backward."""
         near: list[list[tuple[int, int, int]]] = [[] for _ in sizes]
         for a, b in self.apart:
             near[a].append((b, -sizes[a], sizes[b]))
             near[b].append((a, -sizes[b], sizes[a]))
         for meeting, a, b in self.meetings:
-            between = meeting.order.forbidden(widths[a], widths[b])
+            order = meeting.order
+            between = (order.forbidden_forward if forward else order.forbidden)(widths[a], widths[b])
             if between is not None:
-                low, high = max(between[0], -sizes[a]), min(between[1], sizes[b])
+                low, high = self._reached(between, a, b, widths)
                 near[a].append((b, low, high))
                 near[b].append((a, -high, -low))
         return near

@@ -27,7 +27,8 @@ class Artefact:
     inference; each gets the next `features` of the sample, and the last one has the outputs.
 
     A class program returns its label, which the harness stores as `result_type`. Types are those of NumPy; `float32` too.
-    `array`, `offsets`: the name of the RAM array and the byte of each variable in it, for tracing.
+    `array`, `offsets`: the name of the RAM array and the byte of each variable in it, for tracing. `asks_at`: of a program that asks for
+    its whole sample by a function that it is given, the byte of the array from which on it wants it; None where it is called with it.
     """
 
     name: str
@@ -42,6 +43,12 @@ class Artefact:
     array: str = ""
     offsets: Mapping[str, int] | None = None
     calls: int = 1
+    asks_at: int | None = None
+
+    @property
+    def held_bytes(self) -> int:
+        """What the caller holds of the input."""
+        return self.input_bytes if self.asks_at is None else 0
 
     @property
     def input_bytes(self) -> int:
@@ -56,9 +63,12 @@ class Artefact:
 
 def of_emitted(source: CSource) -> Artefact:
     """The artefact of an emitted program, of fixed-point or of float numbers; one that is called with each frame of its input gets a
-    frame a call."""
+    frame a call. ValueError for one that asks for several frames: no harness has them."""
     face = source.interface
     calls = face.frames if face.pushed else 1
+    asks = face.frames > 0 and not face.pushed
+    if asks and source.input_offset is None:
+        raise ValueError(f"{source.name} asks for its input in {face.frames} frames")
     return Artefact(
         source.name,
         source.header,
@@ -72,6 +82,7 @@ def of_emitted(source: CSource) -> Artefact:
         "kt_ram",
         source.offsets,
         calls,
+        source.input_offset if asks else None,
     )
 
 
@@ -82,8 +93,8 @@ def _type(name: str) -> np.dtype[np.generic]:
 
 @dataclass(frozen=True)
 class Sizes:
-    """Bytes of a linked program. Static RAM holds what one call gets too, the sample or a frame (`input_bytes` of it); the stack comes on
-    top."""
+    """Bytes of a linked program. Static RAM holds what one call gets too, the sample or a frame (`input_bytes` of it, 0 where the program
+    itself holds it); the stack comes on top."""
 
     flash_bytes: int
     static_ram_bytes: int

@@ -128,7 +128,8 @@ def emit_conv2d_by_windows(
     scratch = context.scratch(row.number, 32, size) if size else ""
     sums = f"({scratch} + {words})" if words else scratch
     together, left = divmod(out.shape[2], places)
-    with context.writer.loops([("i0", out.shape[0]), ("i1", out.shape[1])], scope=True) as (image, y):
+    lines, backward = [("i0", out.shape[0]), ("i1", out.shape[1])], row.number in context.backward
+    with context.writer.loops(lines, scope=True, backward=backward) as (image, y):
         rows = part_inside(context, schedule.axes[0], y, "row")
 
         def emit(columns: Sequence[str]) -> None:
@@ -141,11 +142,17 @@ def emit_conv2d_by_windows(
                 operands = copy_windows(context, operation, windows, (scratch, words))
             _emit_filters(context, operation, total, (operands[0], sums, result), [(image, y, x) for x in columns])
 
-        with context.writer.loops([("i2", together)], scope=True) as (x,):
+        def emit_last() -> None:
+            if left:
+                with context.writer.block(""):
+                    emit([str(out.shape[2] - 1)])
+
+        if backward:
+            emit_last()
+        with context.writer.loops([("i2", together)], scope=True, backward=backward) as (x,):
             emit([x] if places == 1 else ["0", "1"] if x == "0" else [f"(2 * {x})", f"(2 * {x} + 1)"])
-        if left:
-            with context.writer.block(""):
-                emit([str(out.shape[2] - 1)])
+        if not backward:
+            emit_last()
 
 
 def follows(operation: ir.Conv2D) -> bool:

@@ -70,7 +70,8 @@ class CSource:
     parameters and tables, and about what the code takes that unpacks parameters
     (`unpacking_size`). `unstored`: rows of operations whose results stay in registers (`fusion`), which no hook follows.
     `live_bytes`: of the RAM array, by row, those that hold values while it runs; `constant_bytes`: of flash, by parameter.
-    `candidate`: what it was made from, for targets that are not C; None for floats.
+    `candidate`: what it was made from, for targets that are not C; None for floats. `input_offset`: where in the RAM array the sample lies
+    that the program has asked for as a whole; None where it lies elsewhere.
     """
 
     name: str
@@ -87,6 +88,7 @@ class CSource:
     live_bytes: tuple[int, ...] = ()
     constant_bytes: Mapping[str, int] = field(default_factory=dict)
     candidate: Candidate | None = None
+    input_offset: int | None = None
 
 
 def emit_c(
@@ -170,14 +172,17 @@ def emit_program(
     """
     storage, program = context.storage, context.storage.program
     _check_order(program)
-    variables = place_temporaries(storage, placement, in_place)
+    with_input = context.stream is not None and context.stream.whole
+    variables = place_temporaries(storage, placement, in_place, with_input=with_input)
     storage = dataclasses.replace(storage, interleaved=interleaved_weights(context))
     context = dataclasses.replace(context, storage=storage)
+    chains = choose_chains(context, variables.offsets)
     context = dataclasses.replace(
         context,
-        chains=choose_chains(context, variables.offsets),
+        chains=chains,
         row_calls=row_calls(context),
         offsets=variables.offsets,
+        backward=variables.backward.difference(*(chain.rows for chain in chains.values())),
     )
     ask_for_frame(context, None)
     _emit_body(context, program.body, 0)
@@ -204,6 +209,7 @@ def emit_program(
         frozenset(row for chain in context.chains.values() for row in chain.rows[:-1]),
         layout.live_bytes,
         {name: sum(array.size_bytes for array in of_one) for name, of_one in by_parameter.items()},
+        input_offset=layout.offsets[program.input.name] if with_input and program.input is not None else None,
     )
 
 

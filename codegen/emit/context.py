@@ -137,7 +137,7 @@ class Arithmetic(Protocol):
 class Context:
     """The program while its C is written. `scratches` collects, by row, what operations ask for; `stream`: how the input arrives,
     where it is not there as a whole; `chains`: operations that run in one nest, by the first row; `row_calls`: products that are calls for
-    all rows; `offsets` [bytes] of temporaries in RAM."""
+    all rows; `offsets` [bytes] of temporaries in RAM; `backward`: rows of convolutions that begin with the last place of their window."""
 
     storage: VariableStorage
     operators: Operators
@@ -150,6 +150,7 @@ class Context:
     chains: Mapping[int, OperationChain] = field(default_factory=dict)
     row_calls: Sequence[RowCall] = ()
     offsets: Mapping[str, int] = field(default_factory=dict)
+    backward: frozenset[int] = frozenset()
 
     def scratch(self, row: int, bits: int, count: int) -> str:
         """The C name of a scratch array of the operation."""

@@ -47,9 +47,10 @@ def emit_by_channels(
     words = -(-operation.taps * groups * storage.bits[a.variable] // 32)
     scratch = context.scratch(row.number, 32, words) if padded else ""
     kind = f"{pointed(context, a.variable)} *"
-    with writer.loops([("i0", out.shape[0]), ("i1", out.shape[1])], scope=True) as (image, y):
+    backward = row.number in context.backward
+    with writer.loops([("i0", out.shape[0]), ("i1", out.shape[1])], scope=True, backward=backward) as (image, y):
         first_row, rows = part_inside(context, schedule.axes[0], y, "row")
-        with writer.loops([("i2", out.shape[2])], scope=True) as (x,):
+        with writer.loops([("i2", out.shape[2])], scope=True, backward=backward) as (x,):
             first_column, columns = part_inside(context, schedule.axes[1], x, "column")
             moves = [(image, a.strides[0]), (image_place(y, first_row, schedule.axes[0]), a.strides[1])]
             moves += [(image_place(x, first_column, schedule.axes[1]), a.strides[2])]
@@ -65,7 +66,7 @@ def emit_by_channels(
                     writer.line(f"pixels = {copy_windows(context, operation, [window], (scratch, words))[0]};")
                     if height > 1:
                         writer.line(f"step = {width * groups};")
-            with writer.loops([("i3", groups)], scope=True) as (channel,):
+            with writer.loops([("i3", groups)], scope=True, backward=backward) as (channel,):
                 total.sum.start()
                 writer.line(f"{kind}p = pixels + {channel};")
                 for ky in range(height):

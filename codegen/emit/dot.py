@@ -68,7 +68,7 @@ def emit_product(
         case ir.Conv2D(), Convolution() if takes_channels(context, operation, total):
             emit_by_channels(context, operation, schedule, total, row)
         case ir.Conv2D(), Convolution():
-            _emit_conv2d(context, operation, schedule, total)
+            _emit_conv2d(context, operation, schedule, total, row.number)
         case _:
             raise TypeError(f"{type(operation).__name__} has another schedule than {type(schedule).__name__}")
 
@@ -108,14 +108,17 @@ def _emit_matmul(context: Context, schedule: DenseProduct, total: FinishedSum) -
         total.store(at, walk.target, walk.target_bits, at)
 
 
-def _emit_conv2d(context: Context, operation: ir.Conv2D, schedule: Convolution, total: FinishedSum) -> None:
+def _emit_conv2d(context: Context, operation: ir.Conv2D, schedule: Convolution, total: FinishedSum, row: int) -> None:
     """A sum over kernel rows, columns and the input channels of the group; padding counts as zeros."""
     a, b, out = operation.a, operation.b, operation.out
     groups, kernel_height, kernel_width, group_in, group_out = b.shape
     images, height, width = out.shape[:3]
     storage, writer, (rows, columns) = context.storage, context.writer, schedule.axes
-    outer = [("i0", images), ("i1", height), ("i2", width), ("i3", groups), ("i4", group_out)]
-    with writer.loops(outer, scope=True) as (image, y, x, group, channel):
+    outer, inner = [("i0", images), ("i1", height), ("i2", width), ("i3", groups)], [("i4", group_out)]
+    with (
+        writer.loops(outer, backward=row in context.backward) as (image, y, x, group),
+        writer.loops(inner, scope=True) as (channel,),
+    ):
         total.sum.start()
         kernel = [("i5", kernel_height), ("i6", kernel_width), ("k", group_in)]
         with writer.loops(kernel) as (ky, kx, k):
@@ -152,10 +155,14 @@ def _emit_conv2d_by_runs(
     b, filters = operation.b, operation.out.shape[3]
     lines = [("i0", operation.out.shape[0]), ("i1", operation.out.shape[1])]
     if context.storage.packing(b.variable) is None:
-        stored = total.then is None and total.complete is None
+        backward = row in context.backward
+        stored = total.then is None and total.complete is None and not backward
         over = operation.out if stored and walks_over(context, operation, operation.out) else None
-        with walked(context, over) as target, context.writer.loops(lines, scope=True) as (image, y):
-            _emit_image_row(context, operation, schedule, total, (image, y, None), target)
+        with (
+            walked(context, over) as target,
+            context.writer.loops(lines, scope=True, backward=backward) as (image, y),
+        ):
+            _emit_image_row(context, operation, schedule, total, (image, y, None), target, backward=backward)
         return
     with context.writer.loops([("i3", filters)], scope=True) as (channel,):
         buffer = _emit_unpacking(context, b, channel, row)
@@ -195,13 +202,15 @@ def _emit_image_row(
     total: FinishedSum,
     at: tuple[str, str, str | None],
     target: str = "",
+    *,
+    backward: bool = False,
 ) -> None:
     """A row of results, of one filter where that is known and its weights lie in a buffer, of all filters otherwise; `target`: of each."""
     a, b, out = operation.a, operation.b, operation.out
     storage, writer = context.storage, context.writer
     (image, y, known), channels, axes = at, b.shape[3], schedule.axes
     row, rows = part_inside(context, axes[0], y, "row")
-    with writer.loops([("i2", out.shape[2])], scope=True) as (x,):
+    with writer.loops([("i2", out.shape[2])], scope=True, backward=backward) as (x,):
         column, columns = part_inside(context, axes[1], x, "column")
         count = columns if channels == 1 else f"{channels} * {columns}"
         moves = [(image, a.strides[0]), (image_place(y, row, axes[0]), a.strides[1])]

@@ -17,7 +17,7 @@ def ask_for_frame(context: Context, loop: str | None, rounds: int = 0) -> None:
         condition = ""
         if loop is not None and rounds > stream.frames:
             condition = f"if ({context.storage.loop_names[loop]} < {stream.frames}) "
-        context.writer.line(f"{condition}kt_next(kt_frame);")
+        context.writer.line(f"{condition}kt_next({'x' if stream.whole else 'kt_frame'});")
 
 
 def in_rounds(context: Context, statement: ir.Periodic) -> str:
@@ -33,8 +33,8 @@ def in_rounds(context: Context, statement: ir.Periodic) -> str:
 
 def frame_array(context: Context, program: ir.Program) -> tuple[list[str], list[str]]:
     """The definition of the array, and the line of the function that makes it the input; of a program that is
-    called with each frame, the number of those there have been; nothing where the whole sample is there."""
-    if context.stream is None or program.input is None:
+    called with each frame, the number of those there have been; nothing where the whole sample is there, or lies among the temporaries."""
+    if context.stream is None or context.stream.whole or program.input is None:
         return [], []
     if context.stream.pushed:
         count = "/* How many frames of the sample there have been. */\nstatic uint16_t kt_step;"

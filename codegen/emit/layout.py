@@ -30,16 +30,21 @@ class TemporaryLayout:
 
 @dataclass(frozen=True)
 class PlacedTemporaries:
-    """Where the temporaries of a program lie, in bytes, and which of them may share some."""
+    """Where the temporaries of a program lie, in bytes, and which of them may share some. `backward`: rows of operations that may do so
+    only from their last place to the first."""
 
     interference: Interference
     offsets: Mapping[str, int]
     peak_bytes: int
+    backward: frozenset[int]
 
 
-def place_temporaries(storage: VariableStorage, placement: Mapping[str, int], in_place: bool) -> PlacedTemporaries:
-    """Place what `placement` does not name, as `codegen.placement` does for the search too. ValueError for a placement that is wrong."""
-    interference = find_interference(storage.program, in_place)
+def place_temporaries(
+    storage: VariableStorage, placement: Mapping[str, int], in_place: bool, *, with_input: bool = False
+) -> PlacedTemporaries:
+    """Place what `placement` does not name, as `codegen.placement` does for the search too; `with_input`: the input among them. ValueError
+    for a placement that is wrong."""
+    interference = find_interference(storage.program, in_place, with_input=with_input)
     placer = Placer(interference)
     fixed = {name: offset for name, offset in placement.items() if name in interference.names}
     variables = placer.place(storage.bits, fixed)
@@ -47,7 +52,8 @@ def place_temporaries(storage: VariableStorage, placement: Mapping[str, int], in
     clash = placer.find_clash(storage.bits, variables.offsets)
     if clash is not None:
         raise ValueError(f"{clash[0]} and {clash[1]} are live at the same time and share bytes of RAM")
-    return PlacedTemporaries(interference, variables.offsets, variables.peak_bytes)
+    backward = placer.backward(storage.bits, variables.offsets)
+    return PlacedTemporaries(interference, variables.offsets, variables.peak_bytes, backward)
 
 
 def lay_out(
@@ -69,12 +75,14 @@ def lay_out(
     placed = FirstFitPlacement({name: offsets[name] for name in blocks}, peak)
     widths = {name: storage.bits[name] for name in blocks if name in storage.bits}
     widths |= {scratch.name: scratch.bits for scratch in scratches.values()}
-    names = dict(storage.names) | {s.name: f"kt_scratch{s.row}" for s in scratches.values()}
+    names = {name: storage.name(name) for name in interference.names}
+    names |= {s.name: f"kt_scratch{s.row}" for s in scratches.values()}
     pointers, kinds = [], {}
     for name, offset in placed.offsets.items():
         note = storage.describe(name) if name in storage.bits else "scratch"
         kind = storage.pointed_type(name) if name in storage.bits else f"kt_int{widths[name]}"
-        kinds[kind] = "float" if kind == "kt_float" else f"int{widths[name]}_t"
+        if kind.startswith("kt_"):  # the input's, where it lies here, is the caller's
+            kinds[kind] = "float" if kind == "kt_float" else f"int{widths[name]}_t"
         pointer = f"    {kind} *const {names[name]} = ({kind} *)(kt_ram.bytes + {offset}); /* {note} */"
         if name == unstored:
             own = f"    int{widths[name]}_t {names[name]}[1]; /* {note} */"
@@ -98,7 +106,7 @@ def lay_out(
 
 def _blocks(storage: VariableStorage, interference: Interference, scratches: Mapping[int, Scratch]) -> dict[str, Block]:
     """What must be placed: variables, then scratch arrays, which live during their operation."""
-    ranges, blocks = live_ranges(storage.program), {}
+    ranges, blocks = live_ranges(storage.program, with_input=True), {}
     for name in interference.names:
         width = storage.bits[name] // 8
         blocks[name] = Block(interference.elements[name] * width, ranges[name], width)

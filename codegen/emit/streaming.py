@@ -28,6 +28,11 @@ class FrameStream:
     pushed: bool = False
     hop: int = 0
 
+    @property
+    def whole(self) -> bool:
+        """Whether the whole sample is one frame, which then lies among the temporaries."""
+        return self.loop is None
+
 
 def streamed(program: ir.Program, *, pushed: bool = False, hop: int = 0) -> tuple[ir.Program, FrameStream]:
     """The program whose input is one frame, and how the frames come. Operations and variables keep their numbers.

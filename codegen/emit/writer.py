@@ -33,11 +33,13 @@ class Writer:
         self.line("}")
 
     @contextmanager
-    def loops(self, counters: list[tuple[str, int]], scope: bool = False) -> Iterator[list[str]]:
+    def loops(
+        self, counters: list[tuple[str, int]], scope: bool = False, *, backward: bool = False
+    ) -> Iterator[list[str]]:
         """A nest of loops, (counter, trip count) from the outermost; yields an expression of each counter.
 
         A loop that would run once is left out; its counter is then `0`. With `scope`, what is written inside may
-        declare names: when no loop is left there is a bare block.
+        declare names: when no loop is left there is a bare block. `backward`: counters go down to 0.
         """
         with ExitStack() as nest:
             expressions = []
@@ -45,7 +47,8 @@ class Writer:
                 nest.enter_context(self.block(""))
             for counter, count in counters:
                 if count != 1:
-                    kind = counter_type(count)
-                    nest.enter_context(self.block(f"for ({kind} {counter} = 0; {counter} < {count}; {counter}++)"))
+                    begin = count if backward else 0
+                    steps = f"{counter}-- > 0;" if backward else f"{counter} < {count}; {counter}++"
+                    nest.enter_context(self.block(f"for ({counter_type(count)} {counter} = {begin}; {steps})"))
                 expressions.append(counter if count != 1 else "0")
             yield expressions

@@ -66,7 +66,8 @@ class Footprint:
     """Counts for one program, prepared once.
 
     `in_place`: results may overwrite operands that die (`codegen.in_place`). `refine` may improve each placement. `placing` may
-    give a faster way to the same placements. `steps`: what `loop_steps` gives, where the caller has it already.
+    give a faster way to the same placements. `steps`: what `loop_steps` gives, where the caller has it already. `with_input`: the input
+    lies among the temporaries, which may overwrite it.
     """
 
     def __init__(
@@ -77,11 +78,13 @@ class Footprint:
         refine: Refine | None = None,
         placing: Callable[[Placer], PlaceMany] | None = None,
         steps: LoopedSteps | None = None,
+        *,
+        with_input: bool = False,
     ) -> None:
         self.program = program
         self.refine = refine
         self.in_place = in_place
-        self.placer = Placer(find_interference(program, in_place, steps))
+        self.placer = Placer(find_interference(program, in_place, steps, with_input=with_input))
         self._place_many = placing(self.placer) if placing else self.placer.place_each
         self._placed: dict[bytes, PlacedVariables] = {}
         index = {v.name: i for i, v in enumerate(program.variables)}

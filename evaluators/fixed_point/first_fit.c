@@ -15,11 +15,13 @@ typedef struct {
 typedef struct {
     int32_t result, operand;
     int32_t apart;      /* another reason keeps the two apart: this one bounds shared bytes only */
-    Between between[9]; /* by the widths of result and operand: 3 * the one + the other */
+    Between either[9];  /* by the widths of result and operand, 3 * the one + the other: whichever way the operation goes */
+    Between forward[9]; /* and where it goes forward */
 } Meeting;
 
 typedef struct {
     int32_t count, apart_count, meeting_count, instant_count, number_count, repairs;
+    int32_t two_ways; /* whether `either` and `forward` of some meeting differ */
     const int64_t *elements, *life, *start; /* of every temporary */
     const int32_t *apart;                   /* pairs of temporaries */
     const Meeting *meetings;
@@ -41,11 +43,11 @@ typedef struct {
 typedef struct {
     const Temporaries *of;
     const int8_t *widths; /* 0, 1 or 2 */
-    int64_t *sizes, *load, *offsets, *best;
+    int64_t *sizes, *load, *offsets, *best, *other;
     int32_t *order, *best_order, *near_ends;
     Near *near, *taken; /* `taken` are intervals of offsets */
     Key *keys;
-    int32_t next_number;
+    int32_t next_number, forward; /* `forward`: where no operation goes backward */
 } Work;
 
 static int64_t larger(int64_t a, int64_t b) { return a > b ? a : b; }
@@ -53,7 +55,7 @@ static int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
 
 static const Between *between(const Work *w, const Meeting *m)
 {
-    return &m->between[3 * w->widths[m->result] + w->widths[m->operand]];
+    return &(w->forward ? m->forward : m->either)[3 * w->widths[m->result] + w->widths[m->operand]];
 }
 
 /* The most that an operation may overwrite is not counted as held. */
@@ -252,14 +254,13 @@ static void keep(Work *w)
     memcpy(w->best_order, w->order, (size_t)w->of->count * sizeof *w->order);
 }
 
-static void place(Work *w, int64_t *peak, int64_t *bound)
+/* Into `best`, until its peak is `bound`; the peak. */
+static int64_t find_best(Work *w, int64_t bound)
 {
     const int32_t n = w->of->count;
     int64_t best = -1;
-    for (int32_t i = 0; i < n; i++) w->sizes[i] = w->of->elements[i] << w->widths[i];
-    *bound = bound_bytes(w);
     find_near(w);
-    for (int which = 0; which < STATIC_ORDERS && (best < 0 || best > *bound); which++) {
+    for (int which = 0; which < STATIC_ORDERS && (best < 0 || best > bound); which++) {
         static_order(w, which);
         const int64_t found = first_fit(w);
         if (best >= 0 && found >= best) continue;
@@ -267,12 +268,32 @@ static void place(Work *w, int64_t *peak, int64_t *bound)
         keep(w);
     }
     w->next_number = 0;
-    for (int32_t pass = 0; pass < w->of->repairs && n > 1 && best > *bound; pass++) {
+    for (int32_t pass = 0; pass < w->of->repairs && n > 1 && best > bound; pass++) {
         move_one(w);
         const int64_t found = first_fit(w);
         if (found > best) continue;
         best = found;
         keep(w);
+    }
+    return best;
+}
+
+static void place(Work *w, int64_t *peak, int64_t *bound)
+{
+    const int32_t n = w->of->count;
+    for (int32_t i = 0; i < n; i++) w->sizes[i] = w->of->elements[i] << w->widths[i];
+    w->forward = 0;
+    *bound = bound_bytes(w);
+    w->forward = 1;
+    int64_t best = find_best(w, *bound);
+    if (best > *bound && w->of->two_ways) {
+        memcpy(w->other, w->best, (size_t)n * sizeof *w->other);
+        w->forward = 0;
+        const int64_t found = find_best(w, *bound);
+        if (found < best)
+            best = found;
+        else
+            memcpy(w->best, w->other, (size_t)n * sizeof *w->best);
     }
     *peak = larger(best, 0);
 }
@@ -282,14 +303,14 @@ int kilotune_first_fit(const Temporaries *of, int32_t candidates, const int8_t *
                        int64_t *bounds)
 {
     const size_t n = (size_t)of->count + 1, pairs = 2 * ((size_t)of->apart_count + (size_t)of->meeting_count) + 1;
-    int64_t *numbers = malloc(4 * n * sizeof *numbers);
+    int64_t *numbers = malloc(5 * n * sizeof *numbers);
     int32_t *orders = malloc(3 * n * sizeof *orders);
     Near *near = malloc(2 * pairs * sizeof *near);
     Key *keys = malloc(n * sizeof *keys);
     const int failed = !numbers || !orders || !near || !keys;
     for (int32_t c = 0; c < candidates && !failed; c++) {
-        Work w = {of, widths + (int64_t)c * of->count, numbers, numbers + n, numbers + 2 * n, numbers + 3 * n,
-                  orders, orders + n, orders + 2 * n, near, near + pairs, keys, 0};
+        Work w = {of, widths + (int64_t)c * of->count, numbers, numbers + n, numbers + 2 * n, numbers + 3 * n, numbers + 4 * n,
+                  orders, orders + n, orders + 2 * n, near, near + pairs, keys, 0, 0};
         place(&w, &peaks[c], &bounds[c]);
         memcpy(offsets + (int64_t)c * of->count, w.best, (size_t)of->count * sizeof *offsets);
     }

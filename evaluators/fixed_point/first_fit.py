@@ -60,8 +60,10 @@ class _CompiledFirstFit:
             a, b = number[meeting.result], number[meeting.operand]
             row["result"], row["operand"], row["apart"] = a, b, (min(a, b), max(a, b)) in apart
             for (i, result), (j, operand) in itertools.product(enumerate(ELEMENT_BYTES), repeat=2):
-                between = meeting.order.forbidden(result, operand)
-                row["between"][len(ELEMENT_BYTES) * i + j] = (1, 0, 0) if between is None else (0, *between)
+                order = meeting.order
+                for way, forbidden in (("either", order.forbidden), ("forward", order.forbidden_forward)):
+                    between = forbidden(result, operand)
+                    row[way][len(ELEMENT_BYTES) * i + j] = (1, 0, 0) if between is None else (0, *between)
         place = {meeting: i for i, meeting in enumerate(meetings)}
         held = [instant[0] for instant in placer.instants]
         met = [[place[m] for m, _, _ in instant[1]] for instant in placer.instants]
@@ -73,6 +75,7 @@ class _CompiledFirstFit:
             instant_count=len(placer.instants),
             number_count=NUMBERS,
             repairs=REPAIRS,
+            two_ways=placer.two_ways,
             elements=self._keep(elements, np.int64),
             life=self._keep(placer.life, np.int64),
             start=self._keep(placer.start, np.int64),

@@ -51,7 +51,8 @@ are expected by the margins of inputs like the training samples, not by those of
 @dataclass(frozen=True)
 class Task:
     """A program with its data: `features` [samples, features]; `targets` [samples]: labels, real targets, or None; `score`: what the
-    accuracy of a classifier is counted in; `streaming`: on the device it is called with a frame of its input at a time."""
+    accuracy of a classifier is counted in; `streaming`: on the device it is called with a frame of its input at a time; `overwritten`: it
+    asks for the sample, which lies among its temporaries."""
 
     program: ir.Program
     parameters: Mapping[str, FloatArray]
@@ -59,11 +60,13 @@ class Task:
     targets: npt.NDArray[np.float64] | None
     score: ClassScore = ClassScore.ACCURACY
     streaming: bool = False
+    overwritten: bool = False
 
     def input_bytes(self, bits: IntArray) -> IntArray:
         """RAM [N] that the input takes on the device, of candidates with `bits` [N] for it: the sample; in frames, one of them and their
-        count. ValueError, a sentence, for a streaming program that is no loop over frames."""
-        given = self.program.input
+        count; nothing beside the temporaries where it is one of them. ValueError, a sentence, for a streaming program that is no loop over
+        frames."""
+        given = None if self.overwritten else self.program.input
         if not self.streaming:
             return (given.size if given else 0) * bits // 8
         return streamed(self.program, pushed=True)[1].features * bits // 8 + COUNTER_BYTES
@@ -73,7 +76,7 @@ class Task:
         """Hash of the program, its parameters and the data, wherever they were read from."""
         used = {name: self.parameters[name] for name in sorted(self.parameters)}
         scores = [] if self.score is ClassScore.ACCURACY else [self.score.value]
-        streams = ["streaming"] if self.streaming else []
+        streams = [*(["streaming"] if self.streaming else []), *(["overwritten"] if self.overwritten else [])]
         parts = (self.program, used, self.features, self.targets, *scores, *streams)
         return fingerprint("fixed-point task", SEMANTICS, *parts)
 
@@ -141,7 +144,9 @@ class FixedPointEvaluator:
         self.float_outputs = float_run.outputs
         self.simulator = simulator.of_contest(self._contest)
         placing, steps = compiled_first_fit, simulator.steps
-        self.footprint = Footprint(task.program, task.parameters, in_place, refine, placing, steps)
+        self.footprint = Footprint(
+            task.program, task.parameters, in_place, refine, placing, steps, with_input=task.overwritten
+        )
         self.unpacking = UnpackingSize(task.program)
         names = [v.name for v in task.program.variables]
         given = task.program.input
@@ -154,7 +159,11 @@ class FixedPointEvaluator:
     def on(self, task: Task) -> FixedPointEvaluator:
         """An evaluator of this program on other data, which the model was not trained on."""
         return FixedPointEvaluator(
-            task, self._backend, self.footprint.in_place, self.footprint.refine, trained_on=False
+            replace(task, overwritten=self.task.overwritten),
+            self._backend,
+            self.footprint.in_place,
+            self.footprint.refine,
+            trained_on=False,
         )
 
     def afresh(self) -> FixedPointEvaluator:

@@ -37,7 +37,7 @@ from kilotune.evaluators.fixed_point.simulator import Simulator
 from kilotune.evaluators.on_device import measure_checked
 from kilotune.experiments.benchmarks.inner_loops import best_program, products
 from kilotune.experiments.benchmarks.plausible_inputs import machines, photographs, spoken
-from kilotune.experiments.problems.fixed_point.export import emit_program
+from kilotune.experiments.problems.fixed_point.export import emit_for_device
 
 TRAINING, TEST, SEED = 200, 500, 16
 ARENA_BYTES = 2_000_000
@@ -146,7 +146,7 @@ def measure(name: str, models: Path, folder: Path, budget: str, options: str, *,
         agreement = " | ".join(f"{np.mean((a - b) ** 2):.3g}" for a, b in pairs)
     multiplications = sum(count for count, _ in products(batch))
     for level in LEVELS:
-        source = emit_program(problem, batch, code_shapes(device.processor)[0])
+        source = emit_for_device(problem, batch, code_shapes(device.processor)[0])
         found = measure_checked(device, source, batch, problem.bundle.parameters, test.features, expected, level)
         print(
             f"| {study} {level} | {agreement} | {found.sizes.flash_bytes} | {found.sizes.static_ram_bytes} |"

@@ -1,6 +1,6 @@
 """Placement as CP-SAT constraints: offsets of temporaries whose widths are given, or decided in the same model.
 
-A pair that meets is one above the other, or shares bytes as its operation allows (`codegen.in_place`): two or three
+A pair that meets is one above the other, or shares bytes as its operation allows (`codegen.in_place`): one to four
 Booleans a pair. NoOverlap2D cannot say the latter, nor does it know intervals of liveness with holes.
 """
 
@@ -46,11 +46,11 @@ def add_placement(
         if max(widths[name].choices) > 1:
             _align(model, offset, widths[name], most)
     for a, b in sorted(interference.apart):
-        _either(model, [_above(offsets, elements, widths, a, b)], [_above(offsets, elements, widths, b, a)])
+        _one_of(model, [[_above(offsets, elements, widths, a, b)], [_above(offsets, elements, widths, b, a)]])
     for meeting in interference.meetings:
         pair = (min(meeting.result, meeting.operand), max(meeting.result, meeting.operand))
-        if pair not in interference.apart and meeting.order.below:
-            _either(model, *_sides(meeting, offsets, widths))
+        if pair not in interference.apart and all(way.below for way in meeting.order.ways):
+            _one_of(model, _sides(meeting, offsets, widths))
     return offsets
 
 
@@ -139,26 +139,24 @@ def _above(
     return offsets[low] + elements[low] * widths[low].expression <= offsets[high]
 
 
-def _sides(meeting: Meeting, offsets: Offsets, widths: Mapping[str, Width]) -> tuple[list[Condition], list[Condition]]:
-    """The result below what is still to be read, or above it (see `codegen.in_place.WriteOrder`)."""
+def _sides(meeting: Meeting, offsets: Offsets, widths: Mapping[str, Width]) -> list[list[Condition]]:
+    """For each way that the operation may go: the result below what is still to be read, or above it (`codegen.in_place.WriteOrder`)."""
     result, operand = widths[meeting.result], widths[meeting.operand]
     distance = offsets[meeting.result] - offsets[meeting.operand]
-    below: list[Condition] = []
-    above: list[Condition] = []
-    for read, done in meeting.order.below:
-        below.append(distance <= read * operand.expression - done * result.expression)
-    for read, done in meeting.order.above:
-        above.append(distance >= read * operand.expression - done * result.expression)
-    return below, above
+    sides: list[list[Condition]] = []
+    for way in meeting.order.ways:
+        below = [read * operand.expression - done * result.expression for read, done in way.below]
+        above = [read * operand.expression - done * result.expression for read, done in way.above]
+        sides += [[distance <= least for least in below], [distance >= most for most in above]]
+    return sides
 
 
-def _either(
-    model: cp_model.CpModel,
-    one: Sequence[Condition],
-    other: Sequence[Condition],
-) -> None:
-    first = model.new_bool_var("")
-    for condition in one:
-        model.add(condition).only_enforce_if(first)
-    for condition in other:
-        model.add(condition).only_enforce_if(first.negated())
+def _one_of(model: cp_model.CpModel, alternatives: Sequence[Sequence[Condition]]) -> None:
+    """All conditions of one of the alternatives hold."""
+    chosen = [model.new_bool_var("") for _ in alternatives[1:]]
+    literals = [chosen[0].negated(), *chosen] if len(chosen) == 1 else [model.new_bool_var(""), *chosen]
+    if len(chosen) > 1:
+        model.add_bool_or(literals)
+    for literal, conditions in zip(literals, alternatives, strict=True):
+        for condition in conditions:
+            model.add(condition).only_enforce_if(literal)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from unittest import mock
 
 import numpy as np
@@ -12,13 +13,21 @@ from kilotune.codegen import ir, looped_steps
 from kilotune.codegen.arrays import IntArray
 from kilotune.codegen.float_evaluator import run_float
 from kilotune.codegen.hazards import find_hazard
-from kilotune.codegen.in_place import ELEMENT_BYTES, WriteOrder, _keeps_apart, _visits, _write_order, write_orders
+from kilotune.codegen.in_place import (
+    ELEMENT_BYTES,
+    WriteOrder,
+    _goes_backward,
+    _keeps_apart,
+    _visits,
+    _write_order,
+    write_orders,
+)
 from kilotune.codegen.looped_steps import grid_of, loop_steps
 from kilotune.codegen.parallel_loops import float_steps
 from kilotune.codegen.straight_line import GridAxes, OperationInstance
 from tests.codegen.emit.random_programs import RandomModel, random_models
 from tests.codegen.fixed.programs import HERE, variable
-from tests.codegen.unrolled import unrolled
+from tests.codegen.unrolled import executions, unrolled
 
 
 def same(a: OperationInstance, b: OperationInstance) -> bool:
@@ -79,20 +88,29 @@ def test_the_corners_of_loops_bind_in_place_operators_as_all_rounds_do(model: Ra
     program = model.program
     temporaries = {v.name for v in program.variables if v.role is ir.Role.TEMPORARY}
     every: dict[tuple[int, str], list[WriteOrder]] = {}
-    for step in unrolled(program):
-        if not _keeps_apart(program, step.operation):
-            for name, *order in _visits(step):
-                if name in temporaries and name != step.operation.out.variable:
-                    every.setdefault((step.row, name), []).append(_write_order(*order))
+    for execution in executions(program):
+        row, operation = execution[0].row, execution[0].operation
+        if not _keeps_apart(program, operation):
+            for name, *order in _visits(execution):
+                if name in temporaries and name != operation.out.variable:
+                    both = _goes_backward(operation, temporaries)
+                    every.setdefault((row, name), []).append(_write_order(*order, backward=both))
     found = write_orders(loop_steps(program))
     assert found.keys() == every.keys()
     for key, orders in every.items():
-        below = {pair for order in orders for pair in order.below}
-        above = {pair for order in orders for pair in order.above}
-        whole = WriteOrder(tuple(below), tuple(above))
+        whole = _all_of(orders)
+        back = [order.backward for order in orders if order.backward is not None]
+        whole = dataclasses.replace(whole, backward=_all_of(back) if back else None)
         for a in ELEMENT_BYTES:
             for b in ELEMENT_BYTES:
                 assert found[key].forbidden(a, b) == whole.forbidden(a, b)
+                assert found[key].forbidden_forward(a, b) == whole.forbidden_forward(a, b)
+
+
+def _all_of(orders: list[WriteOrder]) -> WriteOrder:
+    below = {pair for order in orders for pair in order.below}
+    above = {pair for order in orders for pair in order.above}
+    return WriteOrder(tuple(below), tuple(above))
 
 
 A = variable("a", (9,))

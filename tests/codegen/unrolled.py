@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import itertools
+from collections.abc import Iterator, Sequence
 
 from kilotune.codegen import ir
 from kilotune.codegen.straight_line import OperationInstance, instances
@@ -12,6 +13,13 @@ def unrolled(program: ir.Program) -> tuple[OperationInstance, ...]:
     """All steps in the order of execution."""
     rows = {id(operation): row for row, operation in enumerate(ir.operations(program.body))}
     return tuple(_steps(program.body, rows, {}))
+
+
+def executions(program: ir.Program) -> Iterator[Sequence[OperationInstance]]:
+    """What an operation executes at a time: a step, or one for each group of a convolution."""
+    steps = iter(unrolled(program))
+    for step in steps:
+        yield [step, *itertools.islice(steps, step.operation.steps - 1)]
 
 
 def _steps(

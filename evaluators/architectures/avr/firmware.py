@@ -47,7 +47,7 @@ class Firmware:
     @property
     def sizes(self) -> Sizes:
         """Bytes of flash and of static RAM, the harness (input, output, main) included."""
-        return Sizes(self.elf.flash_bytes, self.elf.static_ram_bytes, self.artefact.input_bytes)
+        return Sizes(self.elf.flash_bytes, self.elf.static_ram_bytes, self.artefact.held_bytes)
 
 
 def avr_gcc() -> str | None:
@@ -97,19 +97,25 @@ def _failure(mcu: str, said: str) -> str:
 
 
 def harness(artefact: Artefact) -> str:
-    """The main: for ever, mark the start, infer, mark the end, keep the result. The simulator writes inputs at the start."""
-    arguments = ["kt_input"] if artefact.features else []
+    """The main: for ever, mark the start, infer, mark the end, keep the result. The simulator writes inputs at the start, which is when a
+    program asks for its sample, where it does."""
+    asks, mark = artefact.asks_at is not None, "GPIOR0 = 1;"
+    arguments = ["kt_give"] if asks else ["kt_input"] if artefact.features else []
     if artefact.kind is ir.ResultKind.REAL:
         call = f"{artefact.function}({', '.join([*arguments, 'kt_output'])});"
         keep = ""
     else:
         call = f"const int label = {artefact.function}({', '.join(arguments)});"
         keep = f"kt_output[0] = ({_c_type(artefact, 'result')})label;"
-    sample = f"{_c_type(artefact, 'input')} kt_input[{artefact.features}];\n" if artefact.features else ""
+    kind = _c_type(artefact, "input")
+    sample = f"{kind} kt_input[{artefact.features}];\n" if artefact.features else ""
+    if asks:
+        barrier = '__asm__ volatile ("" ::: "memory");'
+        sample = f"static void kt_give({kind} *frame)\n{{\n    (void)frame;\n    {mark}\n    {barrier}\n}}\n"
     return (
         f'#include "{artefact.name}.h"\n#include <stdint.h>\n#include <avr/io.h>\n\n{_MARK}\n{sample}'
         f"{_c_type(artefact, 'result')} kt_output[{artefact.results}];\n\n"
-        f"int main(void)\n{{\n    for (;;) {{\n        GPIOR0 = 1;\n        {call}\n        GPIOR0 = 2;\n        {keep}\n"
+        f"int main(void)\n{{\n    for (;;) {{\n        {'' if asks else mark}\n        {call}\n        GPIOR0 = 2;\n        {keep}\n"
         '        __asm__ volatile ("" ::: "memory");\n    }\n}\n'
     )
 

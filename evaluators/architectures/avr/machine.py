@@ -72,7 +72,7 @@ class AvrMachine:
         status = self._library.kilotune_avr_run(
             self._handle,
             ctypes.c_int64(samples),
-            ctypes.c_uint32(self._address("kt_input") if artefact.features else 0),
+            ctypes.c_uint32(self._input_address() if artefact.features else 0),
             ctypes.c_uint32(artefact.input_bytes if artefact.features else 0),
             given.ctypes.data_as(ctypes.c_void_p),
             ctypes.c_uint32(self._address("kt_output")),
@@ -119,6 +119,12 @@ class AvrMachine:
     def peak_stack_bytes(self) -> int:
         """The most that the stack ever held."""
         return int(self._library.kilotune_avr_peak_stack_bytes(self._handle))
+
+    def _input_address(self) -> int:
+        artefact = self._firmware.artefact
+        return (
+            self._address("kt_input") if artefact.asks_at is None else self._address(artefact.array) + artefact.asks_at
+        )
 
     def _address(self, symbol: str) -> int:
         return self._firmware.elf.symbols[symbol].address - DATA_SPACE

@@ -31,7 +31,7 @@ class CortexFirmware:
     @property
     def sizes(self) -> Sizes:
         """Bytes of flash and of static RAM, the harness included."""
-        return Sizes(self.elf.flash_bytes, self.elf.static_ram_bytes, self.artefact.input_bytes)
+        return Sizes(self.elf.flash_bytes, self.elf.static_ram_bytes, self.artefact.held_bytes)
 
 
 def arm_gcc() -> str | None:
@@ -100,15 +100,16 @@ def _harness_header(artefact: Artefact) -> str:
         "float" if kind.kind == "f" else f"int{8 * kind.itemsize}_t"
         for kind in (artefact.input_type, artefact.result_type)
     ]
-    given = "(input)" if artefact.features else ""
+    given = "(kt_give)" if artefact.asks_at is not None else "(input)" if artefact.features else ""
     if artefact.kind is ir.ResultKind.REAL:
-        call = f"{artefact.function}({'(input), ' if artefact.features else ''}(output))"
+        call = f"{artefact.function}({f'{given}, ' if given else ''}(output))"
         infer = f"do {{ {call}; kt_end(); }} while (0)"
     else:
         infer = f"do {{ const int label = {artefact.function}({given}); kt_end(); (output)[0] = ({types[1]})label; }} while (0)"
     return (
         f'#include "{artefact.name}.h"\n#include <stdint.h>\n#define KT_INPUT_TYPE {types[0]}\n'
         f"#define KT_RESULT_TYPE {types[1]}\n#define KT_FEATURES {artefact.features}\n"
+        f"#define KT_ASKS {int(artefact.asks_at is not None)}\n"
         f"#define KT_RESULTS {artefact.results}\n#define KT_INFER(input, output) {infer}\n"
     )
 

@@ -52,16 +52,31 @@ void kt_trace(int32_t row, void *ram, size_t bytes)
 }
 #endif
 
+static intptr_t in;
+
+#if KT_ASKS /* for a sample, into memory of its own */
+static void kt_give(KT_INPUT_TYPE *frame)
+{
+    move(SYS_READ, in, frame, KT_FEATURES * sizeof frame[0]);
+    kt_start();
+}
+#endif
+
 static void run(void)
 {
+#if !KT_ASKS
     static KT_INPUT_TYPE input[KT_FEATURES ? KT_FEATURES : 1];
+#endif
     static KT_RESULT_TYPE output[KT_RESULTS];
-    const intptr_t in = open_file("in.bin", READ_BINARY), out = open_file("out.bin", WRITE_BINARY);
+    in = open_file("in.bin", READ_BINARY);
+    const intptr_t out = open_file("out.bin", WRITE_BINARY);
     uint32_t samples;
     if (move(SYS_READ, in, &samples, sizeof samples)) return;
     for (; samples; samples--) {
+#if !KT_ASKS
         if (KT_FEATURES && move(SYS_READ, in, input, KT_FEATURES * sizeof input[0])) return;
         kt_start();
+#endif
         KT_INFER(input, output);
         if (move(SYS_WRITE, out, output, sizeof output)) return;
     }

@@ -17,7 +17,7 @@ from kilotune.evaluators.on_device import (
 )
 from kilotune.evaluators.simulated import DeviceError, of_emitted
 from kilotune.experiments.problems.device_check import DeviceCheck, check_builds
-from kilotune.experiments.problems.fixed_point.export import emit_program
+from kilotune.experiments.problems.fixed_point.export import emit_for_device
 from kilotune.experiments.problems.fixed_point.model import TunedModel
 from kilotune.search.space import Assignment, Trial
 
@@ -65,6 +65,6 @@ def _measure(problem: TunedModel, device: Device, assignment: Assignment, build:
     batch = problem.lower(assignment)
     features = problem.space.task.features[:SAMPLES]
     expected = np.asarray(problem.space.evaluator.simulator.run(batch)[0][:SAMPLES])
-    source = emit_program(problem, batch, shape, in_steps=problem.options.streaming)
+    source = emit_for_device(problem, batch, shape)
     measured = measure_checked(device, source, batch, problem.bundle.parameters, features, expected, level)
     return replace(measured, shape=shape)

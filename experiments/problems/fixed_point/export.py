@@ -13,6 +13,7 @@ from kilotune.codegen.emit.c import CSource, emit_c
 from kilotune.codegen.emit.project import DECISIONS, project_files, project_names
 from kilotune.codegen.emit.shape import SHAPES
 from kilotune.codegen.emit.targets.recording import Recording
+from kilotune.codegen.emit.targets.streamed import ASKING
 from kilotune.codegen.emit.targets.target import ProjectTarget
 from kilotune.codegen.fixed.arithmetic import quantise_features
 from kilotune.codegen.fixed.table import FixedBatch
@@ -69,7 +70,8 @@ def export_batch(
         inputs = quantise_features(features, int(batch.bits[0, column]), int(batch.scales[0, column]))
     recording = Recording(inputs, outputs)
     name = folder.absolute().name
-    files = project_files(name, emit_program(problem, batch), recording, decided, kind, level)
+    asking = problem.options.overwrite_input and kind.name == ASKING
+    files = project_files(name, emit_program(problem, batch, asking=asking), recording, decided, kind, level)
     files[README] += notes
     _folder(problem, folder).write(files)
     parts = {**kind.parts, "decisions": DECISIONS}
@@ -85,11 +87,17 @@ def _folder(problem: TunedModel, folder: Path) -> ArtefactFolder:
     return ArtefactFolder(folder, files_read(problem.request), alone=True)
 
 
+def emit_for_device(problem: TunedModel, batch: FixedBatch, shape: str | None = None) -> CSource:
+    """As `emit_program`, with the input given as the problem says: it is what devices run and link."""
+    options = problem.options
+    return emit_program(problem, batch, shape, in_steps=options.streaming, asking=options.overwrite_input)
+
+
 def emit_program(
-    problem: TunedModel, batch: FixedBatch, shape: str | None = None, *, in_steps: bool = False
+    problem: TunedModel, batch: FixedBatch, shape: str | None = None, *, in_steps: bool = False, asking: bool = False
 ) -> CSource:
     """The C of a lowered candidate, its temporaries where the search placed them; its inner loops as asked for, or in that shape;
-    `in_steps`: called with a frame of its input at a time, one sample after the other."""
+    `in_steps`: called with a frame of its input at a time, one sample after the other; `asking`: for its input."""
     footprint = problem.space.evaluator.footprint
     placement = footprint.placed(batch.bits[0].astype(np.int64)).offsets
     return emit_c(
@@ -97,6 +105,7 @@ def emit_program(
         problem.bundle.parameters,
         placement,
         in_place=footprint.in_place,
+        in_frames=asking,
         in_steps=in_steps,
         hop=0 if in_steps else problem.options.hop,
         shape=SHAPES[shape or problem.options.shape_name],

@@ -158,6 +158,12 @@ FAMILY = SpaceFamily(
             " the input (convolutions without padding along time)  [default: windows do not overlap]",
         ),
         click.Option(
+            ["--overwrite-input/--no-overwrite-input"],
+            default=None,
+            help="Whether the sample lies among the temporaries, where results may overwrite it: the program asks for it by a function that"
+            " it is given (target c-frames)  [default: no]",
+        ),
+        click.Option(
             ["--in-place/--no-in-place"],
             default=None,
             help="Whether a result may overwrite an operand that dies there  [default: in place]",

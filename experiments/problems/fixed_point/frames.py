@@ -1,4 +1,4 @@
-"""--streaming: a model whose program is called with a frame of its input at a time, and samples in the order of frames."""
+"""How a program gets its input: --streaming, a frame at a time, samples in the order of frames; --overwrite-input, when it asks."""
 
 from __future__ import annotations
 
@@ -13,6 +13,25 @@ from kilotune.codegen.emit.streaming import streamed
 from kilotune.codegen.feature_order import FeatureOrder
 from kilotune.codegen.feature_scaling import FeatureScaling
 from kilotune.codegen.time_steps import FramedProgram, over_frames
+from kilotune.experiments.problems.fixed_point.model import ModelOptions
+
+
+def check_given(options: ModelOptions) -> None:
+    """ValueError, a sentence, for ways to give the input that exclude or need one another."""
+    if options.hop and not options.streaming:
+        raise ValueError(f"--hop {options.hop}: expected --streaming, to which it belongs.")
+    if options.streaming and options.overwrite_input:
+        raise ValueError("--overwrite-input: expected no --streaming, with which a frame is all that RAM holds.")
+
+
+def as_given(bundle: Bundle, options: ModelOptions) -> Bundle:
+    """The model for the way in which the options give the input. ValueError, a sentence, for one that cannot be given it so."""
+    if options.streaming:
+        return in_frames(bundle, options.hop)
+    if options.overwrite_input and not streamed(bundle.program)[1].whole:
+        found = "a loop over its frames, of which --streaming holds one"
+        raise ValueError(f"--overwrite-input: expected a model that reads its sample as a whole, found {found}.")
+    return bundle
 
 
 def in_frames(bundle: Bundle, hop: int) -> Bundle:

@@ -21,7 +21,7 @@ from kilotune.evaluators.executors.in_process import InProcessExecutor
 from kilotune.evaluators.executors.kept_work import KeptWork
 from kilotune.evaluators.on_device import target_of
 from kilotune.evaluators.simulated import DeviceError, of_emitted
-from kilotune.experiments.problems.fixed_point.export import emit_program
+from kilotune.experiments.problems.fixed_point.export import emit_for_device
 from kilotune.experiments.problems.fixed_point.model import ModelOptions, TunedModel, TunedSpace
 from kilotune.experiments.requests.request import TuneRequest, whole_bytes
 from kilotune.search.budget import Budget
@@ -69,7 +69,7 @@ def linked_flash_bytes(problem: TunedModel, candidate: Assignment) -> int:
     device = problem.options.board
     if device is None:
         raise ValueError("Without a device nothing is linked.")
-    source = emit_program(problem, problem.lower(candidate), in_steps=problem.options.streaming)
+    source = emit_for_device(problem, problem.lower(candidate))
     target = target_of(device, f"-{problem.options.level}")
     return target.sizes(of_emitted(source)).flash_bytes
 

@@ -51,7 +51,7 @@ class ModelOptions:
     have none of them. `seedot_drop` and `seedot_loss`: what --drop and --loss say to seedot, which has no permitted loss of its own;
     None where they say nothing. `data` (an absolute path), `label` and `returns`: of a model of another tool, see `fixed_point.source`.
     `metric`: what accuracy is counted in, of `ClassScore`. `streaming`: the program is called with a frame of its input at a time;
-    `hop`: and then goes on, with a result after so many further frames.
+    `hop`: and then goes on, with a result after so many further frames. `overwrite_input`: the sample lies among the temporaries.
     `keep_quantisation`: of a quantised file the integers are kept (`codegen.ir.requantisation`)."""
 
     flash_limit_bytes: int | None = None
@@ -88,6 +88,7 @@ class ModelOptions:
     streaming: bool = False
     keep_quantisation: bool = False
     hop: int = 0
+    overwrite_input: bool = False
 
     @property
     def board(self) -> Device | None:
@@ -154,9 +155,16 @@ class TunedModel:
 
 
 def task_of(
-    bundle: Bundle, data: Dataset | None, score: ClassScore = ClassScore.ACCURACY, *, streaming: bool = False
+    bundle: Bundle,
+    data: Dataset | None,
+    score: ClassScore = ClassScore.ACCURACY,
+    *,
+    streaming: bool = False,
+    overwritten: bool = False,
 ) -> Task:
-    """The bundle's program on one part of its data; `streaming` as in `Task`."""
+    """The bundle's program on one part of its data; `streaming` and `overwritten` as in `Task`."""
+    program, parameters = bundle.program, bundle.parameters
     if data is None:  # a program of constants only: one run on no features
-        return Task(bundle.program, bundle.parameters, np.zeros((1, 0)), None, streaming=streaming)
-    return Task(bundle.program, bundle.parameters, data.features, data.targets.astype(np.float64), score, streaming)
+        return Task(program, parameters, np.zeros((1, 0)), None, streaming=streaming)
+    targets = data.targets.astype(np.float64)
+    return Task(program, parameters, data.features, targets, score, streaming, overwritten)

@@ -11,6 +11,7 @@ from typing import Any
 from kilotune.evaluators.architectures.registry import priced_shapes
 from kilotune.evaluators.on_device import missing_tools
 from kilotune.experiments.problems.family import CommandOptions
+from kilotune.experiments.problems.fixed_point.frames import check_given
 from kilotune.experiments.problems.fixed_point.model import ACCUMULATORS, ANY_ROUNDING, ModelOptions
 from kilotune.experiments.problems.fixed_point.source import data_options
 from kilotune.experiments.requests.request import ACCURACY
@@ -69,8 +70,7 @@ def read_options(space: str, asked: CommandOptions) -> dict[str, Any]:
     _check_linked(space, options)
     if options.keep_quantisation:
         _check_kept(space, asked.given)
-    if options.hop and not options.streaming:
-        raise ValueError(f"--hop {options.hop}: expected --streaming, to which it belongs.")
+    check_given(options)
     if options.rounding == ANY_ROUNDING and space != "shiftry":
         raise ValueError(f"--rounding any: expected the space shiftry, whose searches decide it, found {space}.")
     if front:  # refused here, not when the model has been loaded

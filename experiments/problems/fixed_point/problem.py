@@ -26,7 +26,7 @@ from kilotune.experiments.models.catalogue import model_names, resolve_model
 from kilotune.experiments.problems.device_check import DeviceCheck
 from kilotune.experiments.problems.fixed_point.device_runs import check_program, measure_float
 from kilotune.experiments.problems.fixed_point.export import check_export, export_program
-from kilotune.experiments.problems.fixed_point.frames import in_frames
+from kilotune.experiments.problems.fixed_point.frames import as_given
 from kilotune.experiments.problems.fixed_point.holding_out import hold_out
 from kilotune.experiments.problems.fixed_point.linking import linked_flash_bytes, space_that_knows_code
 from kilotune.experiments.problems.fixed_point.model import (
@@ -103,8 +103,8 @@ class ModelProblem(TunedModel):
 
     @property
     def usual_target(self) -> str:
-        """C for the host; with --streaming called with a frame at a time."""
-        return "c-steps" if self.options.streaming else "c"
+        """C for the host; with --streaming called with a frame at a time, with --overwrite-input asking for the sample."""
+        return "c-steps" if self.options.streaming else "c-frames" if self.options.overwrite_input else "c"
 
     def export(self, trial: Trial, folder: Path) -> dict[str, str]:
         """The program in C, for the host."""
@@ -229,8 +229,7 @@ def build_problem(request: TuneRequest) -> ModelProblem:
         options.returns,
         keep_quantisation=options.keep_quantisation,
     )
-    if options.streaming:
-        bundle = in_frames(bundle, options.hop)
+    bundle = as_given(bundle, options)
     channels = None
     if options.equalise:
         balanced = equalised(bundle.program, bundle.parameters)
@@ -241,7 +240,8 @@ def build_problem(request: TuneRequest) -> ModelProblem:
         raise ValueError(
             f"--metric {score.value}: expected a model that returns a class, found one that returns numbers."
         )
-    task = task_of(bundle, searched, score, streaming=options.streaming)
+    given = {"streaming": options.streaming, "overwritten": options.overwrite_input}
+    task = task_of(bundle, searched, score, **given)
     return ModelProblem(request, bundle, _space_on_device(request, bundle, task, options), held_out, channels)
 
 

@@ -10,7 +10,7 @@ from kilotune.evaluators.marks import MarkedRun
 from kilotune.evaluators.on_device import missing_tools, target_of
 from kilotune.evaluators.simulated import DeviceError, of_emitted, quantised
 from kilotune.experiments.problems.fixed_point.device_runs import SAMPLES, check_program
-from kilotune.experiments.problems.fixed_point.export import emit_program
+from kilotune.experiments.problems.fixed_point.export import emit_for_device
 from kilotune.experiments.problems.fixed_point.model import TunedModel
 from kilotune.experiments.problems.program_profile import ProgramProfile
 from kilotune.search.space import Trial
@@ -22,7 +22,7 @@ def profile_program(problem: TunedModel, trial: Trial, measured: bool = True) ->
     else what `problem` knows of a run is told. DivergenceError when the device computes something else than the search measured."""
     batch = problem.lower(trial.assignment)
     options = problem.options
-    source = emit_program(problem, batch, in_steps=options.streaming)
+    source = emit_for_device(problem, batch)
     timing, predicted = options.timing, None
     if timing is not None:
         model = CostModel(problem.bundle.program, problem.bundle.parameters, timing.table, timing.shape)

@@ -6,13 +6,13 @@ its tag, so a value that was overwritten while it was wanted is seen whatever th
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence, Set
 
 import numpy as np
 
 from kilotune.codegen import ir
 from kilotune.codegen.straight_line import OperationInstance
-from tests.codegen.unrolled import unrolled
+from tests.codegen.unrolled import executions
 
 Tag = tuple[str, int, int]
 
@@ -42,12 +42,19 @@ class Memory:
             self.bytes[b] = (name, element, k)
 
 
-def clobbered(program: ir.Program, element_bytes: Mapping[str, int], offsets: Mapping[str, int]) -> str | None:
-    """The first read of something overwritten, as a sentence; None when every read finds what was written."""
+def clobbered(
+    program: ir.Program,
+    element_bytes: Mapping[str, int],
+    offsets: Mapping[str, int],
+    backward: Set[int] = frozenset(),
+) -> str | None:
+    """The first read of something overwritten, as a sentence; None when every read finds what was written. `backward`: rows of convolutions
+    that begin with the last place of their window."""
     memory = Memory(program, element_bytes, offsets)
-    for step in unrolled(program):
+    for execution in executions(program):
+        step = execution[0]
         out = step.operation.out.variable
-        for reads, element in visits(step):
+        for reads, element in visits(execution, backward=step.row in backward):
             for name, place in reads:
                 if not memory.holds(name, place):
                     return f"{name}[{place}] is gone when line {step.operation.location.line} writes {out}[{element}]"
@@ -62,11 +69,12 @@ def clobbered(program: ir.Program, element_bytes: Mapping[str, int], offsets: Ma
 Visit = tuple[list[tuple[str | None, int]], int | None]
 
 
-def visits(step: OperationInstance) -> Iterator[Visit]:
+def visits(execution: Sequence[OperationInstance], *, backward: bool) -> Iterator[Visit]:
     """(elements read, element then written) in order of execution."""
+    step = execution[0]
     operation, source, out = step.operation, step.sources[0] if step.sources else None, step.out
     if isinstance(operation, ir.MatMul | ir.Conv2D):
-        yield from sums_of_products(step)
+        yield from sums_of_products(execution, backward=backward)
     elif isinstance(operation, ir.NormaliseL2):
         for row, places in zip(source.elements, out, strict=True):
             yield [(source.variable, int(e)) for e in row], None
@@ -81,11 +89,14 @@ def visits(step: OperationInstance) -> Iterator[Visit]:
         yield from element_by_element(step)
 
 
-def sums_of_products(step: OperationInstance) -> Iterator[Visit]:
-    a, b = step.sources
-    for i, j in np.ndindex(step.out.shape):
-        taps = [(a.variable, int(e)) for e in a.elements[i]] + [(b.variable, int(e)) for e in b.elements[:, j]]
-        yield taps, int(step.out[i, j])
+def sums_of_products(execution: Sequence[OperationInstance], *, backward: bool) -> Iterator[Visit]:
+    places = range(len(execution[0].out))
+    for i in reversed(places) if backward else places:
+        for step in reversed(execution) if backward else execution:
+            a, b = step.sources
+            for j in range(step.out.shape[1]):
+                taps = [(a.variable, int(e)) for e in a.elements[i]] + [(b.variable, int(e)) for e in b.elements[:, j]]
+                yield taps, int(step.out[i, j])
 
 
 def element_by_element(step: OperationInstance) -> Iterator[Visit]:

@@ -56,11 +56,11 @@ def test_no_valid_placement_clobbers(in_place: bool, model: RandomModel, seed: i
     widths = placer.interference.element_bytes(bits)
     found = placer.place(bits)
     assert placer.find_clash(bits, found.offsets) is None
-    assert clobbered(program, widths, found.offsets) is None
+    assert clobbered(program, widths, found.offsets, placer.backward(bits, found.offsets)) is None
     assert found.bound_bytes <= found.peak_bytes
     for turn in range(3):
         offsets = any_valid_placement(placer, bits, seed + turn)
-        assert clobbered(program, widths, offsets) is None
+        assert clobbered(program, widths, offsets, placer.backward(bits, offsets)) is None
 
 
 def first_clobbered(programs: list[ir.Program], shorten: object) -> str | None:
@@ -69,7 +69,8 @@ def first_clobbered(programs: list[ir.Program], shorten: object) -> str | None:
         interference = shorten(find_interference(program))  # type: ignore[operator]
         bits = {v.name: 8 for v in program.variables}
         placer = Placer(interference)
-        found = clobbered(program, interference.element_bytes(bits), placer.place(bits).offsets)
+        offsets = placer.place(bits).offsets
+        found = clobbered(program, interference.element_bytes(bits), offsets, placer.backward(bits, offsets))
         if found is not None:
             return found
     return None

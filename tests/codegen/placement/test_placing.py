@@ -67,6 +67,74 @@ def test_forbidden_distances_are_those_that_clobber(kind: str, a_bits: int, b_bi
     assert not any(safe[d] for d in ends)
 
 
+WINDOWS = {  # image (rows, columns, channels), kernel, filters of a group, stride, padding, groups
+    "padded": ((4, 3, 2), (3, 3), 2, (1, 1), (1, 1, 1, 1), 1),
+    "fewer": ((4, 3, 4), (2, 3), 1, (1, 1), (1, 0, 1, 1), 1),
+    "more": ((3, 3, 1), (1, 1), 3, (1, 1), (0, 0, 0, 0), 1),
+    "strided": ((5, 4, 2), (3, 3), 3, (2, 2), (1, 1, 0, 1), 1),
+    "depthwise": ((4, 3, 3), (3, 3), 1, (1, 1), (1, 1, 1, 1), 3),
+    "grouped": ((3, 4, 4), (3, 1), 2, (1, 1), (1, 1, 0, 0), 2),
+}
+
+
+def convolution(kind: str) -> ir.Program:
+    """Fill a; b = a convolved; the result is b."""
+    (height, width, channels), kernel, filters, stride, padding, groups = WINDOWS[kind]
+    sides = [
+        (n + padding[2 * k] + padding[2 * k + 1] - kernel[k]) // stride[k] + 1 for k, n in enumerate((height, width))
+    ]
+    a, b = temporary("a", (1, height, width, channels)), temporary("b", (1, *sides, filters * groups))
+    w = ir.Variable("W", (groups, *kernel, channels // groups, filters), ir.Role.PARAMETER, HERE)
+    body = (
+        ir.Fill(ir.whole(a), HERE, 1.0),
+        ir.Conv2D(ir.whole(b), HERE, ir.whole(a), ir.whole(w), stride, padding, groups=groups),
+    )
+    return ir.Program(kind, (w, a, b), body, ir.whole(b), ir.ResultKind.REAL)
+
+
+@pytest.mark.parametrize(("a_bits", "b_bits"), [(8, 8), (8, 16), (16, 8)])
+@pytest.mark.parametrize("kind", WINDOWS)
+def test_a_convolution_lies_over_its_image_wherever_one_of_its_two_ways_allows_it(
+    kind: str, a_bits: int, b_bits: int
+) -> None:
+    """Every distance tried on tagged bytes, forward and backward: none that clobbers both ways is allowed, and the ends of what is
+    forbidden clobber both ways. Of the two, `Placer.backward` names one that is safe."""
+    program = convolution(kind)
+    bits, widths = {"a": a_bits, "b": b_bits}, {"a": a_bits // 8, "b": b_bits // 8}
+    placer = Placer(find_interference(program))
+    between = write_orders(loop_steps(program))[1, "a"].forbidden(widths["b"], widths["a"]) or (0, 0)
+    middle = 200
+    for distance in range(-100, 101, max(widths.values())):
+        offsets = {"a": middle, "b": middle + distance}
+        safe = [clobbered(program, widths, offsets, back) is None for back in (frozenset(), {1})]
+        if between[0] < distance < between[1]:
+            at_the_end = min(distance - between[0], between[1] - distance) <= max(widths.values())
+            assert not (at_the_end and any(safe))
+            continue
+        assert clobbered(program, widths, offsets, placer.backward(bits, offsets)) is None
+        assert safe[0] or placer.backward(bits, offsets) == {1}
+
+
+def test_padded_convolutions_go_to_and_fro() -> None:
+    """Eight convolutions of an image of 4 x 3 x 2: each lies a row and two places beside the one before, above and below by turns."""
+    (height, width, channels), kernel, filters, stride, padding, _ = WINDOWS["padded"]
+    images = [temporary(f"a{n}", (1, height, width, channels)) for n in range(9)]
+    w = ir.Variable("W", (1, *kernel, channels, filters), ir.Role.PARAMETER, HERE)
+    views = [ir.whole(image) for image in images]
+    body = (
+        ir.Fill(views[0], HERE, 1.0),
+        *(ir.Conv2D(b, HERE, a, ir.whole(w), stride, padding) for a, b in itertools.pairwise(views)),
+    )
+    program = ir.Program("chain", (w, *images), body, views[-1], ir.ResultKind.REAL)
+    bits = {v.name: 8 for v in program.variables}
+    placer = Placer(find_interference(program))
+    placed = placer.place(bits)
+    assert placed.peak_bytes == height * width * channels + (width + 2) * channels
+    assert len(placer.backward(bits, placed.offsets)) == 4
+    assert fit(placer, bits, placed.peak_bytes) is not None
+    assert fit(placer, bits, placed.peak_bytes - 1) is None
+
+
 def test_equal_widths_share_one_place() -> None:
     program = chain("relu")
     placer = Placer(find_interference(program))

@@ -155,3 +155,38 @@ def test_what_outlasts_a_sample_is_kept_only_for_overlapping_ones(hop: int) -> N
 def test_a_loop_over_frames_stays_as_it_is() -> None:
     bundle = load_bundle(resolve_model("gru16-digits"))
     assert in_frames(bundle, 0) is bundle
+
+
+SHORT = ("--space", "shiftry", "--input", "cnn-exercises", "--overwrite-input", "--budget", "3trials", "--quiet")
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("make") is None, reason="needs make and a C compiler")
+def test_the_sample_is_among_the_bytes_of_a_program_that_overwrites_it(tmp_path: Path) -> None:
+    """RAM with input is RAM, and that of the exported array; the array and the sample of a program that does not are more."""
+    found = {}
+    for name, asked in (("over", SHORT), ("beside", (*SHORT, "--no-overwrite-input"))):
+        status, error = run(tmp_path, *asked, "--limit", "total-ram=2KB", "--json", f"{name}.json", "--output", name)
+        assert status == 0, error
+        metrics = json.loads((tmp_path / f"{name}.json").read_text())["best"]["metrics"]
+        found[name] = metrics["total_ram_bytes"]
+        assert (metrics["ram_bytes"] == metrics["total_ram_bytes"]) == (name == "over")
+    assert found["over"] < 0.7 * found["beside"]
+    source = (tmp_path / "over" / "model.c").read_text()
+    assert f"bytes[{found['over']:.0f}];" in source
+    assert "kt_next(x);" in source
+    done = subprocess.run(["make", "-s", "-C", tmp_path / "over", "check"], capture_output=True, text=True, check=False)
+    assert "100 of 100 outputs equal" in done.stdout, done.stderr
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        (("--streaming",), "--overwrite-input: expected no --streaming"),
+        (("--input", "fastgrnn16-digits"), "reads its sample as a whole, found a loop over its frames"),
+    ],
+)
+def test_what_cannot_be_overwritten_is_said(asked: tuple[str, ...], said: str, tmp_path: Path) -> None:
+    status, error = run(tmp_path, *SHORT, *asked, "--no-output")
+    assert status != 0
+    assert said in error
