@@ -173,12 +173,9 @@ def emit_program(
     variables = place_temporaries(storage, placement, in_place)
     storage = dataclasses.replace(storage, interleaved=interleaved_weights(context))
     context = dataclasses.replace(context, storage=storage)
-    context = dataclasses.replace(
-        context,
-        chains=choose_chains(context, variables.offsets),
-        row_calls=row_calls(context),
-        offsets=variables.offsets,
-    )
+    chains, variables = choose_chains(context, variables)
+    context = dataclasses.replace(context, chains=chains, offsets=variables.offsets)
+    context = dataclasses.replace(context, row_calls=row_calls(context))
     ask_for_frame(context, None)
     _emit_body(context, program.body, 0)
     _emit_result(context)

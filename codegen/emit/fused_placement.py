@@ -1,0 +1,66 @@
+"""Where temporaries lie when chains that begin with sums of products run as one (`fusion`): what stays in registers takes no room."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+
+from kilotune.codegen import ir
+from kilotune.codegen.emit.fusion import OperationChain
+from kilotune.codegen.emit.iteration import along
+from kilotune.codegen.emit.layout import PlacedTemporaries
+from kilotune.codegen.emit.storage import VariableStorage
+from kilotune.codegen.interference import find_interference
+from kilotune.codegen.placement import Placer
+
+
+def place_fused(
+    storage: VariableStorage, placed: PlacedTemporaries, chains: Mapping[int, OperationChain]
+) -> PlacedTemporaries:
+    """The temporaries anew, with each such chain an operation of its own that writes its last result; as they were `placed` where no chain
+    begins so, or that takes more RAM."""
+    wanted = {row: chain for row, chain in chains.items() if _is_one_product(storage.program, chain)}
+    if not wanted:
+        return placed
+    body, _ = _fused(storage.program.body, 0, wanted)
+    placer = Placer(find_interference(dataclasses.replace(storage.program, body=body)))
+    found = placer.place(storage.bits)
+    if found.peak_bytes > placed.peak_bytes:
+        return placed
+    offsets = {name: found.offsets.get(name, 0) for name in placed.offsets}
+    return dataclasses.replace(placed, offsets=offsets, peak_bytes=found.peak_bytes)
+
+
+def _is_one_product(program: ir.Program, chain: OperationChain) -> bool:
+    """Whether everything that its operations read in RAM is read by the first of them, a product."""
+    temporaries = {v.name for v in program.variables if v.role is ir.Role.TEMPORARY}
+    products = [operation for operation in chain.operations if not isinstance(operation, ir.Elementwise)]
+    alone = isinstance(chain.operations[0], ir.Product) and len(products) == 1
+    return alone and not temporaries & {view.variable for view in chain.reads}
+
+
+def _fused(
+    body: Sequence[ir.Statement], row: int, chains: Mapping[int, OperationChain]
+) -> tuple[tuple[ir.Statement, ...], int]:
+    """Statements whose first operation is `row`, with a chain in one operation; and the row after them."""
+    found: list[ir.Statement] = []
+    end = row
+    for statement in body:
+        if isinstance(statement, ir.Loop | ir.Periodic):
+            inner, row = _fused(statement.body, row, chains)
+            found.append(dataclasses.replace(statement, body=inner))
+            continue
+        if row >= end:
+            chain = chains.get(row)
+            found.append(statement if chain is None else _as_product(chain))
+            end = row + (1 if chain is None else len(chain.operations))
+        row += 1
+    return tuple(found), row
+
+
+def _as_product(chain: OperationChain) -> ir.Operation:
+    """The first operation of the chain, which writes what the last one does."""
+    first, out = chain.operations[0], chain.out
+    steps = iter(along(out, tuple(extent for extent in first.out.shape if extent != 1)))
+    strides = tuple(0 if extent == 1 else next(steps) for extent in first.out.shape)
+    return dataclasses.replace(first, out=ir.View(out.variable, first.out.shape, strides, out.offset))
