@@ -46,9 +46,14 @@ def _fused(
     found: list[ir.Statement] = []
     end = row
     for statement in body:
-        if isinstance(statement, ir.Loop | ir.Periodic):
+        if isinstance(statement, ir.Loop):
             inner, row = _fused(statement.body, row, chains)
             found.append(dataclasses.replace(statement, body=inner))
+            continue
+        if isinstance(statement, ir.Periodic):
+            inner, row = _fused(statement.body, row, chains)
+            operations = tuple(item for item in inner if not isinstance(item, ir.Loop | ir.Periodic))
+            found.append(dataclasses.replace(statement, body=operations))
             continue
         if row >= end:
             chain = chains.get(row)

@@ -44,11 +44,6 @@ class RowResult:
     tail: RowTail | None = None
     more: str = "0"
 
-    @property
-    def written_bits(self) -> int:
-        """The width of what is written."""
-        return self.bits if self.tail is None else self.tail.bits
-
 
 UNCHANGED = RowResult(0, 0, SUM_BITS)
 """Sums as they are, for what is written beside."""
