@@ -136,8 +136,8 @@ def _goes_backward(operation: ir.Operation, temporaries: Set[str]) -> bool:
 
 
 def _visits(execution: Sequence[OperationInstance]) -> Iterator[tuple[str, IntArray, IntArray, IntArray]]:
-    """By operand variable: places written, and the first and the last place read for each of them [places, groups, results of one], in order
-    of execution. Groups of a convolution take turns at every place."""
+    """By operand variable: places written, and the first and the last place read for each of them [places, groups, results of one], in
+    order of execution. Groups of a convolution take turns at every place."""
     written = _in_turn([step.out.astype(np.int64) for step in execution], execution)
     by_name: dict[str, list[tuple[IntArray, IntArray]]] = {}
     for number, source in enumerate(execution[0].sources):

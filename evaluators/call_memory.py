@@ -10,8 +10,8 @@ import numpy as np
 
 from kilotune.codegen import ir
 from kilotune.codegen.arrays import IntArray
-from kilotune.codegen.emit.blocks import filters_lie_beside, lies_in_one_run, rows_of_matrices
-from kilotune.codegen.emit.depthwise import channels_lie_beside
+from kilotune.codegen.emit.blocks import lies_in_one_run
+from kilotune.codegen.emit.row_layout import channels_lie_beside, filters_lie_beside, rows_of_matrices
 from kilotune.codegen.emit.schedule import Convolution, DenseProduct, in_order, schedule_product
 from kilotune.codegen.emit.shape import CodeShape
 from kilotune.codegen.emit.storage import VariableStorage

@@ -11,6 +11,7 @@ from kilotune.codegen import ir
 from kilotune.codegen.arrays import FloatArray, IntArray
 from kilotune.codegen.emit.fusion import find_chains
 from kilotune.codegen.emit.preshift import preshifted_rows
+from kilotune.codegen.emit.row_layout import axis_of_rows
 from kilotune.codegen.emit.schedule import norm_bits, schedule_elements, window_axes
 from kilotune.codegen.emit.shape import CodeShape
 from kilotune.codegen.emit.storage import make_storage
@@ -38,8 +39,10 @@ class CostFeatures:
         storage = make_storage(program, dict.fromkeys(columns, 16), dict.fromkeys(columns, 0))
         self._products = ProductCosts(self._variables, parameters, storage, shape)
         self._memory = CallMemory(self._variables, storage, shape) if shape.rows or shape.unroll else None
-        chains = find_chains(program, storage, shape).values()
+        chains = list(find_chains(program, storage, shape).values())
         self._chains = {row: chain for chain in chains for row in chain.rows}
+        by_rows = [c for c in chains if shape.rows and axis_of_rows(storage, c.operations[0]) is not None]
+        self._written = {chain.rows[-1]: columns[chain.out.variable] for chain in by_rows}
         self._narrow = NarrowSums(program, parameters)
         self._shared = SharedDivisions() if shape.shared else None
         self._executed = tuple(ir.executions(program.body))
@@ -62,6 +65,8 @@ class CostFeatures:
         for row, (operation, times) in enumerate(self._executed):
             chain = self._chains.get(row)
             registers = frozenset(self._variables.columns[name] for name in chain.registers) if chain else frozenset()
+            if row in self._written:  # by a call for all rows, whose sums are counted with their storing
+                registers |= {self._written[row]}
             with collector.chained(registers, chain is None or chain.first == row):
                 self._operation(collector, row, operation, float(times))
             ends.append(collector.term_count)

@@ -8,10 +8,10 @@ import numpy as np
 
 from kilotune.codegen import ir
 from kilotune.codegen.arrays import FloatArray
-from kilotune.codegen.emit.blocks import filters_lie_beside, follows, lies_in_one_run, rows_of_matrices
+from kilotune.codegen.emit.blocks import follows, lies_in_one_run
 from kilotune.codegen.emit.copied_windows import copies_long
-from kilotune.codegen.emit.depthwise import channels_lie_beside
 from kilotune.codegen.emit.packing import in_whole_groups, walks
+from kilotune.codegen.emit.row_layout import channels_lie_beside, filters_lie_beside, rows_of_matrices
 from kilotune.codegen.emit.schedule import (
     Convolution,
     DenseProduct,

@@ -12,12 +12,14 @@ from kilotune.codegen import ir
 from kilotune.codegen.emit.context import Context, OperationRow, visit
 from kilotune.codegen.emit.copied_windows import WindowPart, copy_windows
 from kilotune.codegen.emit.fusion import share_bytes
+from kilotune.codegen.emit.iteration import moves_along
 from kilotune.codegen.emit.pairs import MACRO, blocks_for, row_sums
 from kilotune.codegen.emit.row_factors import FinishedSum
+from kilotune.codegen.emit.row_layout import filters_lie_beside, rows_of_matrices
 from kilotune.codegen.emit.row_results import SUM_BITS, UNCHANGED, RowCall, RowResult, result_kinds
+from kilotune.codegen.emit.row_tails import row_tail, written_by
 from kilotune.codegen.emit.runs import add_run_at, kind_of, pointed, takes_steps
 from kilotune.codegen.emit.schedule import Convolution
-from kilotune.codegen.emit.storage import VariableStorage
 from kilotune.codegen.emit.unrolled import divisor
 from kilotune.codegen.emit.vectors import MACRO as VECTORS
 from kilotune.codegen.emit.windows import image_place, output_moves, part_inside
@@ -44,62 +46,44 @@ def takes_windows(context: Context, operation: ir.Conv2D, total: FinishedSum) ->
     return bool(wanted) and not packed and filters_lie_beside(context.storage, operation)
 
 
-def rows_of_matrices(storage: VariableStorage, operation: ir.MatMul) -> int | None:
-    """The number of the operand whose rows lie one after the other; None where neither does, or has one row only.
-
-    Results are written row by row, as `in_place` takes it: all rows of the first operand at once are columns, of which there may be one.
-    """
-    (a0, _), (_, b1) = (storage.strides(view) for view in (operation.a, operation.b))
-    height, width, length = operation.a.shape[0], operation.b.shape[1], operation.taps
-    if b1 == length and width > 1:
-        return 1
-    return 0 if a0 == length and height > 1 and width == 1 else None
-
-
 def emit_matmul_by_rows(context: Context, operation: ir.MatMul, total: FinishedSum, row: OperationRow) -> None:
     """For each run of one operand, all rows of the other."""
     number = rows_of_matrices(context.storage, operation)
     assert number is not None
-    a, b, out = operation.a, operation.b, operation.out
+    a, b, out = operation.a, operation.b, written_by(context, row.number, operation)
     (a0, _), (_, b1) = (context.storage.strides(view) for view in (a, b))
     rows, others = (a.shape[0], b.shape[1]) if number == 0 else (b.shape[1], a.shape[0])
-    steps = out.strides if number == 0 else out.strides[::-1]
-    result = result_of_rows(context, total, number, (out.variable, steps[0]))
+    result = result_of_rows(context, total, number, operation.out, row.number)
     sums = context.scratch(row.number, 32, rows) if result == UNCHANGED else ""
     with context.writer.loops([("i1", others)], scope=True) as (other,):
         weights, operand = (a, b) if number == 0 else (b, a)
         step = b1 if number == 0 else a0
         places = context.storage.address(weights, []), context.storage.address(operand, [(other, step)])
-        to = sums or context.storage.address(out, [(other, steps[1])])
+        at = ("0", other) if number == 0 else (other, "0")
+        to = sums or context.storage.address(out, moves_along(out, operation.out, at))
         _call(context, ([to], result), (weights.variable, operand.variable), places, (operation.taps, rows))
         if sums:
             with context.writer.loops([("i0", rows)]) as (here,):
                 at = (here, other) if number == 0 else (other, here)
-                target = visit(context, out, at, out.strides)
-                _finish(context, total, sums, here, at, (target.text, target.bits))
+                target = visit(context, operation.out, at, operation.out.strides)
+                _finish(context, total, sums, here, at, (target.text, target.bits), at)
 
 
-def result_of_rows(context: Context, total: FinishedSum, weights: int, out: tuple[str, int]) -> RowResult:
+def result_of_rows(context: Context, total: FinishedSum, weights: int, out: ir.View, row: int) -> RowResult:
     """What a call makes of the sum of a row of operand number `weights`; `UNCHANGED` where another rule makes the result, beside it. `out`:
-    the variable of the results, and how far they are apart."""
-    (variable, step), narrowing, finish = out, total.sum.narrowing, total.finish
-    bits = context.storage.bits[variable]
-    if step != 1 or narrowing is None or total.complete is not None or narrowing.bits != bits:
+    the result of the operation in that row of the program."""
+    narrowing, finish = total.sum.narrowing, total.finish
+    bits, step = context.storage.bits[out.variable], out.strides[3 if len(out.shape) == 4 else weights]
+    if narrowing is None or total.complete is not None or narrowing.bits != bits:
+        return UNCHANGED
+    tail = row_tail(context, row)
+    if tail is None and row in context.chains:
         return UNCHANGED
     others = [number for number, _ in finish.rows if number != weights]
-    if others or finish.most >= narrowing.sum_bits:
+    if (tail is None and step != 1) or others or finish.most >= narrowing.sum_bits:
         return UNCHANGED
-    room = SUM_BITS - narrowing.sum_bits
-    return RowResult(finish.shift + room, narrowing.shift + room, bits, finish.rows[0][1] if finish.rows else None)
-
-
-def filters_lie_beside(storage: VariableStorage, operation: ir.Conv2D) -> bool:
-    """Whether there are several filters, and each one's weights follow on those of the one before."""
-    steps = storage.strides(operation.b)
-    height, width, channels = operation.b.shape[1:4]
-    inner = [(height, steps[1], width * channels), (width, steps[2], channels), (channels, steps[3], 1)]
-    whole = all(extent == 1 or step == wanted for extent, step, wanted in inner)
-    return whole and steps[4] == operation.taps and operation.b.shape[4] > 1
+    room, factors = SUM_BITS - narrowing.sum_bits, finish.rows[0][1] if finish.rows else None
+    return RowResult(finish.shift + room, narrowing.shift + room, bits, factors, *(tail or ()))
 
 
 def lies_in_one_run(operation: ir.Conv2D, schedule: Convolution) -> bool:
@@ -118,11 +102,14 @@ def emit_conv2d_by_windows(
     """For each place of the window, or each two neighbours, all filters. What lies under it is copied unless it is one run inside the
     image, and of neighbours one run behind the other."""
     a, out, places = operation.a, operation.out, places_at_once(context, operation, total)
+    written = written_by(context, row.number, operation)
     bits, filters = context.storage.bits[a.variable], operation.b.shape[4]
-    in_the_image = lies_in_one_run(operation, schedule) and (places == 1 or _read_in_the_image(context, operation))
+    in_the_image = lies_in_one_run(operation, schedule) and (
+        places == 1 or _read_in_the_image(context, operation, written)
+    )
     result = None
     if takes_rows(context, operation, total):
-        result = result_of_rows(context, total, 1, (out.variable, out.strides[3]))
+        result = result_of_rows(context, total, 1, out, row.number)
     words = 0 if in_the_image else -(-places * operation.taps * bits // 32)
     size = words + (places * filters if result == UNCHANGED else 0)
     scratch = context.scratch(row.number, 32, size) if size else ""
@@ -140,7 +127,9 @@ def emit_conv2d_by_windows(
             operands = [window.pixels for window in windows]
             if not in_the_image:
                 operands = copy_windows(context, operation, windows, (scratch, words))
-            _emit_filters(context, operation, total, (operands[0], sums, result), [(image, y, x) for x in columns])
+            _emit_filters(
+                context, operation, total, (operands[0], sums, result, written), [(image, y, x) for x in columns]
+            )
 
         def emit_last() -> None:
             if left:
@@ -160,9 +149,9 @@ def follows(operation: ir.Conv2D) -> bool:
     return operation.stride[1] * operation.a.strides[2] == operation.taps
 
 
-def _read_in_the_image(context: Context, operation: ir.Conv2D) -> bool:
-    """Whether two neighbouring windows can be met in the image: results, which are written while both are read, must lie elsewhere."""
-    names = operation.out.variable, operation.a.variable
+def _read_in_the_image(context: Context, operation: ir.Conv2D, written: ir.View) -> bool:
+    """Whether two neighbouring windows can be met in the image: what is written while both are read must lie elsewhere."""
+    names = written.variable, operation.a.variable
     return follows(operation) and not share_bytes(context.storage, context.offsets, *names)
 
 
@@ -186,17 +175,17 @@ def _emit_filters(
     context: Context,
     operation: ir.Conv2D,
     total: FinishedSum,
-    arrays: tuple[str, str, RowResult | None],
+    arrays: tuple[str, str, RowResult | None, ir.View],
     places: Sequence[tuple[str, str, str]],
 ) -> None:
     """All results at one place, or two. `arrays`: expressions of what lies under the first window, and of one for the sums of all filters,
-    and what a call for all of them makes of these; None for a call a filter."""
-    operand, sums, result = arrays
+    what a call for all of them makes of these (None for a call a filter), and where it writes that."""
+    operand, sums, result, written = arrays
     names, storage, taps = (operation.a.variable, operation.b.variable), context.storage, operation.taps
     filters = operation.b.shape[4]
     waiting = [sums, *(f"{sums} + {filters * number}" for number in range(1, len(places)))]
     if result is not None:
-        to = [storage.address(operation.out, output_moves(operation, (*place, "0", "0"))) for place in places]
+        to = [storage.address(written, moves_along(written, operation.out, (*place, "0"))) for place in places]
         targets = waiting if result == UNCHANGED else to
         _call(context, (targets, result), names[::-1], (storage.address(operation.b, []), operand), (taps, filters))
     if result not in (None, UNCHANGED):
@@ -205,12 +194,13 @@ def _emit_filters(
         with context.writer.loops([("i3", filters)], scope=result is None) as (channel,):
             target = storage.element(operation.out, output_moves(operation, (image, y, x, "0", channel)))
             if result is not None:
-                _finish(context, total, f"({array})", channel, (image, channel), (target.text, target.bits))
+                at = (image, y, x, channel)
+                _finish(context, total, f"({array})", channel, (image, channel), (target.text, target.bits), at)
                 continue
             total.sum.start()
             weights = storage.address(operation.b, [(channel, taps)])
             add_run_at(context, total.sum, names, (operand, weights), taps)
-            total.store((image, channel), target.text, target.bits)
+            total.store((image, channel), target.text, target.bits, (image, y, x, channel))
 
 
 def _call(
@@ -226,7 +216,8 @@ def _call(
     weights, operand = names
     call = RowCall((kind_of(context, weights), kind_of(context, operand)), extents, result, len(targets))
     calls = [other for other in context.row_calls if other.function == call.function]
-    results = result_kinds([other.result for other in calls])
+    tails = list(dict.fromkeys(other.result.tail for other in context.row_calls if other.result.tail is not None))
+    results = result_kinds([other.result for other in calls], tails)
     operators.require("kt_pairs", MACRO)
     if context.shape.vectors:
         operators.require("kt_vectors", VECTORS)
@@ -256,8 +247,14 @@ def _call(
 
 
 def _finish(
-    context: Context, total: FinishedSum, sums: str, number: str, at: tuple[str, str], target: tuple[str, int]
+    context: Context,
+    total: FinishedSum,
+    sums: str,
+    number: str,
+    rows: tuple[str, str],
+    target: tuple[str, int],
+    at: Sequence[str],
 ) -> None:
-    """Write the result of one sum."""
+    """Write the result of one sum, of these rows of both operands, or what becomes of it at these counters."""
     context.writer.line(f"{total.sum.kind} sum = ({total.sum.kind}){sums}[{number}];")
-    total.store(at, *target)
+    total.store(rows, *target, at)

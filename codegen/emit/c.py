@@ -176,14 +176,9 @@ def emit_program(
     variables = place_temporaries(storage, placement, in_place, with_input=with_input)
     storage = dataclasses.replace(storage, interleaved=interleaved_weights(context))
     context = dataclasses.replace(context, storage=storage)
-    chains = choose_chains(context, variables.offsets)
-    context = dataclasses.replace(
-        context,
-        chains=chains,
-        row_calls=row_calls(context),
-        offsets=variables.offsets,
-        backward=variables.backward.difference(*(chain.rows for chain in chains.values())),
-    )
+    chains, variables = choose_chains(context, variables)
+    context = dataclasses.replace(context, chains=chains, offsets=variables.offsets, backward=variables.backward)
+    context = dataclasses.replace(context, row_calls=row_calls(context))
     ask_for_frame(context, None)
     _emit_body(context, program.body, 0)
     _emit_result(context)

@@ -2,47 +2,71 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, field
 
 from kilotune.codegen import ir
-from kilotune.codegen.emit.context import Context, OperationRow, SumOfProducts
+from kilotune.codegen.emit.chain_values import ChainValues, row_of
+from kilotune.codegen.emit.context import Context, SumOfProducts
 from kilotune.codegen.emit.dot import emit_product, emit_run
-from kilotune.codegen.emit.fusion import OperationChain, find_chains, runs_as_one
-from kilotune.codegen.emit.iteration import along, iterate
+from kilotune.codegen.emit.fused_placement import place_fused
+from kilotune.codegen.emit.fusion import OperationChain, find_chains, runs_as_one, runs_backward
+from kilotune.codegen.emit.iteration import iterate, moves_along
+from kilotune.codegen.emit.layout import PlacedTemporaries
 from kilotune.codegen.emit.operators import CExpression, cast
+from kilotune.codegen.emit.row_layout import axis_of_rows
 from kilotune.codegen.emit.schedule import make_nest
+from kilotune.codegen.emit.storage import VariableStorage
 from kilotune.codegen.emit.walk import LoopNestWriter
 from kilotune.codegen.emit.windows import chosen, consider, walked, walks_over
+from kilotune.codegen.placement import Placer
 
 
 def emit_chain(context: Context, chain: OperationChain) -> None:
     """All operations of the chain."""
     first = chain.operations[0]
     if isinstance(first, ir.Conv2D):
-        over = chain.out if chain.choice is None and walks_over(context, first, chain.out) else None
+        forward = chain.choice is None and chain.first not in context.backward
+        over = chain.out if forward and walks_over(context, first, chain.out) else None
         with walked(context, over) as target:
-            emit_product(context, first, _row(context, chain.first), _AfterSums(context, chain, target).take)
+            emit_product(context, first, row_of(context, chain.first), _AfterSums(context, chain, target).take)
+    elif isinstance(first, ir.MatMul) and context.shape.rows and axis_of_rows(context.storage, first) is not None:
+        emit_product(context, first, row_of(context, chain.first), _AfterSums(context, chain).take)
     elif isinstance(first, ir.MatMul):
         _emit_from_matrices(context, chain, first)
     else:
         _emit_elementwise(context, chain)
 
 
-def choose_chains(context: Context, offsets: Mapping[str, int]) -> dict[int, OperationChain]:
-    """The chains of the program that run as one with temporaries at these offsets [bytes] in RAM, by their first row. What does not as a
-    whole may without its first operations."""
+def choose_chains(context: Context, placed: PlacedTemporaries) -> tuple[dict[int, OperationChain], PlacedTemporaries]:
+    """The chains of the program that run as one, by their first row, and where temporaries lie: as they were placed, but where code is
+    written for speed as suits the chains, if that takes no more RAM. What does not run as a whole may without its first operations."""
+    storage, shape = context.storage, context.shape
+    found = find_chains(storage.program, storage, shape)
+    if shape.rows or shape.unroll:
+        placed = place_fused(storage, placed, {row: c for row, c in found.items() if _sums_by_runs(context, c)})
     chosen = {}
-    for chain in find_chains(context.storage.program, context.storage, context.shape).values():
+    for chain in found.values():
         rest = chain
         while len(rest.operations) > 1 and not (
-            _sums_by_runs(context, rest) and runs_as_one(rest, context.storage, offsets)
+            _sums_by_runs(context, rest) and runs_as_one(rest, storage, placed.offsets, placed.interference.meetings)
         ):
             rest = rest.tail
         if len(rest.operations) > 1:
             chosen[rest.first] = rest
-    return chosen
+    return chosen, _with_ways(storage, placed, chosen)
+
+
+def _with_ways(
+    storage: VariableStorage, placed: PlacedTemporaries, chains: Mapping[int, OperationChain]
+) -> PlacedTemporaries:
+    """With the rows that begin with their last place, of a chain its first."""
+    alone = Placer(placed.interference).backward(storage.bits, placed.offsets)
+    alone = alone.difference(*(chain.rows for chain in chains.values()))
+    meetings = placed.interference.meetings
+    ways = {row for row, chain in chains.items() if runs_backward(chain, storage, placed.offsets, meetings)}
+    return dataclasses.replace(placed, backward=alone | ways)
 
 
 def _sums_by_runs(context: Context, chain: OperationChain) -> bool:
@@ -50,13 +74,9 @@ def _sums_by_runs(context: Context, chain: OperationChain) -> bool:
     sums = [n for n, operation in enumerate(chain.computing) if not isinstance(operation, ir.Elementwise)]
     return (not sums or sums[0] == 0) and not any(
         isinstance(operation, ir.MatMul | ir.Conv2D)
-        and context.arithmetic.sum(context, operation, _row(context, row)).numbered
+        and context.arithmetic.sum(context, operation, row_of(context, row)).numbered
         for row, operation in zip(chain.rows, chain.operations, strict=True)
     )
-
-
-def _row(context: Context, number: int) -> OperationRow:
-    return OperationRow(number, context.rows[number])
 
 
 def _emit_elementwise(context: Context, chain: OperationChain) -> None:
@@ -68,7 +88,7 @@ def _emit_elementwise(context: Context, chain: OperationChain) -> None:
     nest = make_nest(counters, reads, None if choice else (elements, loops.strides[0]))
     walk = LoopNestWriter(context, nest, [name for name, _ in counters] if choice else ())
     with chosen(context, choice) if choice else nullcontext(), walk.inside(0, len(nest.loops)):
-        values = _Values(context, chain, dict(zip(chain.reads, walk.values, strict=True)))
+        values = ChainValues(context, chain, dict(zip(chain.reads, walk.values, strict=True)))
         for number in range(last):
             values.keep(number)
         if choice is None:
@@ -89,42 +109,8 @@ def _emit_from_matrices(context: Context, chain: OperationChain, first: ir.MatMu
             if isinstance(operation, ir.MatMul):
                 name = rest.declare(number)
                 with writer.block(""):
-                    emit_run(context, operation, _row(context, chain.first + number), at, name)
+                    emit_run(context, operation, row_of(context, chain.first + number), at, name)
         rest.follow(at)
-
-
-@dataclass
-class _Values:
-    """Elements that a chain has at hand, by view: those that were read, and those that were computed."""
-
-    context: Context
-    chain: OperationChain
-    read: Mapping[ir.View, CExpression]
-    made: dict[str, CExpression] = field(default_factory=dict)
-
-    def name(self, number: int) -> str:
-        """The C name of what operation `number` computes."""
-        return f"v{len(self.chain.reads) + number}"
-
-    def computed(self, number: int) -> CExpression:
-        """The element of operation `number`, an elementwise one."""
-        operation, row = self.chain.operations[number], _row(self.context, self.chain.first + number)
-        assert isinstance(operation, ir.Elementwise)
-        values = [
-            self.context.arithmetic.literal(operation, item, place, row)
-            if isinstance(item, ir.Literal)
-            else self.made.get(item.variable) or self.read[item]
-            for place, item in enumerate(operation.operands)
-        ]
-        return self.context.arithmetic.element(self.context, operation, row, values)
-
-    def keep(self, number: int) -> None:
-        """Compute the element of operation `number` into a variable."""
-        out = self.chain.operations[number].out.variable
-        bits = self.context.storage.bits[out]
-        value = cast(self.computed(number), bits)
-        self.context.writer.line(f"const {self.context.storage.type_of(out)} {self.name(number)} = {value.text};")
-        self.made[out] = CExpression(self.name(number), bits)
 
 
 class _AfterSums:
@@ -132,7 +118,7 @@ class _AfterSums:
 
     def __init__(self, context: Context, chain: OperationChain, target: str = "") -> None:
         self._context, self._chain, self._target = context, chain, target
-        self._values = _Values(context, chain, {})
+        self._values = ChainValues(context, chain, {})
 
     def declare(self, number: int) -> str:
         """The name of a variable for the sum of operation `number`."""
@@ -153,13 +139,9 @@ class _AfterSums:
     def follow(self, at: Sequence[str]) -> None:
         """Everything that is no sum, and the storing or choosing. `at`: an expression of each counter, 0 where there is no loop."""
         storage, chain = self._context.storage, self._chain
-        moving = [(c, extent) for c, extent in zip(at, chain.operations[0].out.shape, strict=True) if extent != 1]
-        extents = tuple(extent for _, extent in moving)
+        out = chain.operations[0].out
 
-        def moves(view: ir.View) -> list[tuple[str, int]]:
-            return list(zip((counter for counter, _ in moving), along(view, extents), strict=True))
-
-        self._values.read = {view: storage.element(view, moves(view)) for view in chain.reads}
+        self._values.read = {view: storage.element(view, moves_along(view, out, at)) for view in chain.reads}
         last = len(chain.computing) - 1
         for number in range(last if chain.choice is None else last + 1):
             if isinstance(chain.operations[number], ir.Elementwise):
@@ -168,6 +150,6 @@ class _AfterSums:
             steps = ir.row_major_strides(chain.operations[0].out.shape)
             consider(self._context, chain.choice, self._values.name(last), at, steps)
             return
-        target = storage.element(chain.out, moves(chain.out))
+        target = storage.element(chain.out, moves_along(chain.out, out, at))
         value = cast(self._values.computed(last), target.bits)
         self._context.writer.line(f"{self._target or target.text} = {value.text};")

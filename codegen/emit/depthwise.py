@@ -12,24 +12,10 @@ from kilotune.codegen.emit.context import Context, OperationRow, visit
 from kilotune.codegen.emit.copied_windows import WindowPart, copy_windows
 from kilotune.codegen.emit.operators import CExpression
 from kilotune.codegen.emit.row_factors import FinishedSum
+from kilotune.codegen.emit.row_layout import channels_lie_beside
 from kilotune.codegen.emit.runs import pointed
-from kilotune.codegen.emit.schedule import Convolution, window_axes
-from kilotune.codegen.emit.storage import VariableStorage
+from kilotune.codegen.emit.schedule import Convolution
 from kilotune.codegen.emit.windows import image_place, output_moves, part_inside
-
-MOST_TAPS = 25
-"""Taps that are written out; larger filters stay loops."""
-
-
-def channels_lie_beside(storage: VariableStorage, operation: ir.Conv2D) -> bool:
-    """Whether every channel is a group with one filter, few taps and no gaps, and the channels of a pixel are neighbours."""
-    a, b, steps = operation.a, operation.b, storage.strides(operation.b)
-    groups, height, width, inputs, outputs = b.shape
-    alone = groups > 1 and inputs == outputs == 1 and height * width <= MOST_TAPS and operation.dilation == (1, 1)
-    pixels = a.strides[2] == groups and a.strides[3] == 1 and a.strides[1] > 0
-    weights = [(height, steps[1], width), (width, steps[2], 1)]
-    overlap = all(axis.overlaps for axis in window_axes(operation))
-    return alone and pixels and overlap and all(extent == 1 or step == wanted for extent, step, wanted in weights)
 
 
 def takes_channels(context: Context, operation: ir.Conv2D, total: FinishedSum) -> bool:

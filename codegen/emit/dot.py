@@ -9,7 +9,6 @@ from kilotune.codegen import ir
 from kilotune.codegen.emit.blocks import (
     emit_conv2d_by_windows,
     emit_matmul_by_rows,
-    rows_of_matrices,
     takes_rows,
     takes_windows,
 )
@@ -19,6 +18,8 @@ from kilotune.codegen.emit.fusion import share_bytes
 from kilotune.codegen.emit.operators import CExpression, constant
 from kilotune.codegen.emit.packing import decoded, walk_next, walk_start, walks
 from kilotune.codegen.emit.row_factors import FinishedSum, take_out_factors
+from kilotune.codegen.emit.row_layout import rows_of_matrices
+from kilotune.codegen.emit.row_tails import written_by
 from kilotune.codegen.emit.runs import RowsForm, add_rows, add_run, takes_steps
 from kilotune.codegen.emit.schedule import Convolution, DenseProduct, SparseProduct, schedule_product
 from kilotune.codegen.emit.unrolled import divisor
@@ -60,9 +61,7 @@ def emit_product(
         case ir.Conv2D(), Convolution(beside=True) if takes_windows(context, operation, total):
             emit_conv2d_by_windows(context, operation, schedule, total, row)
         case ir.Conv2D(), Convolution(beside=True) if not (
-            whole.numbered
-            or operation.pads_with_numbers
-            or (then is None and _overwrites_for_next_filter(context, operation))  # a chain stores elsewhere
+            whole.numbered or operation.pads_with_numbers or _overwrites_for_next_filter(context, operation, row)
         ):
             _emit_conv2d_by_runs(context, operation, schedule, total, row.number)
         case ir.Conv2D(), Convolution() if takes_channels(context, operation, total):
@@ -136,7 +135,7 @@ def _emit_conv2d(context: Context, operation: ir.Conv2D, schedule: Convolution, 
             total.sum.add(pixel, weight, number, condition)
         target = context.storage.element(out, output_moves(operation, (image, y, x, group, channel)))
         channels = _tap_number((group, channel), (groups, group_out))
-        total.store((image, channels), target.text, target.bits, ())
+        total.store((image, channels), target.text, target.bits, (image, y, x, f"({channels})"))
 
 
 def _tap_number(counters: Sequence[str], extents: tuple[int, ...]) -> str:
@@ -171,11 +170,11 @@ def _emit_conv2d_by_runs(
             _emit_image_row(unpacked, operation, schedule, total, (image, y, channel))
 
 
-def _overwrites_for_next_filter(context: Context, operation: ir.Conv2D) -> bool:
+def _overwrites_for_next_filter(context: Context, operation: ir.Conv2D, row: OperationRow) -> bool:
     """Whether a filter's results would lie over what the next filter reads: those that are unpacked meet the whole image one by one, and
     results in place are written place by place (`codegen.in_place`)."""
     packed = context.storage.packing(operation.b.variable) is not None
-    names = operation.out.variable, operation.a.variable
+    names = written_by(context, row.number, operation).variable, operation.a.variable
     return packed and share_bytes(context.storage, context.offsets, *names)
 
 

@@ -8,7 +8,7 @@ Chains depend on the program alone. Whether a candidate's placement in RAM lets 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,9 +16,11 @@ import numpy as np
 from kilotune.codegen import ir
 from kilotune.codegen.arrays import IntArray
 from kilotune.codegen.emit.iteration import along
+from kilotune.codegen.emit.row_layout import axis_of_rows, channels_lie_beside
 from kilotune.codegen.emit.schedule import Convolution, DenseProduct, schedule_product
 from kilotune.codegen.emit.shape import CodeShape
 from kilotune.codegen.emit.storage import VariableStorage
+from kilotune.codegen.interference import Meeting
 
 MOST_READ = 9
 """Views that one nest reads beside the operands of products: each may need a pointer."""
@@ -76,14 +78,13 @@ class OperationChain:
 
 
 def find_chains(program: ir.Program, storage: VariableStorage, shape: CodeShape) -> dict[int, OperationChain]:
-    """All chains of two operations and more, by their first row; each is as long as it can be from there. Sums begin one where they are
-    taken one by one: not for all rows in a call, as shapes do that are there for speed."""
-    return dict(_Finding(program, storage, not (shape.rows or shape.unroll)).chains(program.body, 0))
+    """All chains of two operations and more, by their first row; each is as long as it can be from there."""
+    return dict(_Finding(program, storage, shape).chains(program.body, 0))
 
 
 class _Finding:
-    def __init__(self, program: ir.Program, storage: VariableStorage, sums: bool) -> None:
-        self._storage, self._program, self._sums = storage, program, sums
+    def __init__(self, program: ir.Program, storage: VariableStorage, shape: CodeShape) -> None:
+        self._storage, self._program, self._rows = storage, program, bool(shape.rows)
         self._sizes = {v.name: v.size for v in program.variables if v.role is ir.Role.TEMPORARY}
         self._readers: dict[str, set[int]] = {program.result.variable: {-1}}
         self._writers: dict[str, set[int]] = {}
@@ -131,11 +132,17 @@ class _Finding:
         return isinstance(operation, ir.Elementwise) or self._sums_in_order(operation)
 
     def _sums_in_order(self, operation: ir.Operation) -> bool:
-        """Whether it is a sum of products whose terms lie beside each other in both operands."""
-        if not (self._sums and isinstance(operation, ir.MatMul | ir.Conv2D)) or operation.completion is not None:
+        """Whether it is a sum of products whose terms lie beside each other in both operands, or are written out (`depthwise`)."""
+        if not isinstance(operation, ir.MatMul | ir.Conv2D) or operation.completion is not None:
             return False
+        if self._rows and isinstance(operation, ir.Conv2D) and channels_lie_beside(self._storage, operation):
+            return True
         schedule = schedule_product(operation, self._storage)
         return isinstance(schedule, DenseProduct | Convolution) and schedule.beside
+
+    def _axis(self, operation: ir.Operation) -> int | None:
+        """The axis of a product's result along which a call for all rows of weights writes; None where no call makes it."""
+        return axis_of_rows(self._storage, operation) if self._rows else None
 
     def _joins(self, chain: OperationChain, operation: ir.Operation) -> bool:
         """Whether an operation may follow those of a chain, were nobody else to read what they write."""
@@ -151,14 +158,32 @@ class _Finding:
             again = [view for view in chain.reads if view.variable == operation.out.variable]
             same = all(_same(view, written[view.variable]) for view in met)
             longer = OperationChain(chain.first, (*chain.operations, operation))
+            axis = self._axis(chain.operations[0])
+            if axis is not None and not self._finishes_rows(longer, axis):
+                return False
             return same and all(_same(view, operation.out) for view in again) and len(longer.reads) <= MOST_READ
         matrices = isinstance(operation, ir.MatMul) and all(isinstance(p, ir.MatMul) for p in products)
+        matrices = matrices and not any(self._axis(product) is not None for product in (*products, operation))
         unread = not any(name in written for name in _variables(operation))
         return matrices and bool(products) and unread and self._sums_in_order(operation)
 
+    def _finishes_rows(self, chain: OperationChain, axis: int) -> bool:
+        """Whether a call for all rows of weights, along this axis of the first result, may go on to what the chain makes of it: each
+        element of that and of at most one parameter with an element a row."""
+        parameters = {v.name for v in self._program.variables if v.role is ir.Role.PARAMETER}
+        first, rest = chain.operations[0], chain.operations[1:]
+        simple = all(isinstance(operation, ir.Add | ir.Subtract | ir.Multiply | ir.Pointwise) for operation in rest)
+        reads = chain.reads
+        if not simple or len(reads) > 1 or steps_of_rows(chain.out, first.out, axis)[0] != 1:
+            return False
+        by_rows = [steps_of_rows(view, first.out, axis) for view in reads]
+        return {view.variable for view in reads} <= parameters and all(steps == (1, ()) for steps in by_rows)
+
     def _chooses(self, chain: OperationChain, operation: ir.ArgMax) -> bool:
-        """Whether it chooses among the elements of the chain, which are computed in their order: under a window they are not."""
+        """Whether it chooses among the elements of the chain, which are computed in their order: under a window they are not, nor in calls
+        for all rows."""
         windows = any(isinstance(earlier, ir.Conv2D) for earlier in chain.operations)
+        windows = windows or self._axis(chain.operations[0]) is not None
         return not windows and operation.a.variable == chain.out.variable and _same(operation.a, chain.out)
 
     def _stays(self, chain: OperationChain, operation: ir.Operation) -> bool:
@@ -173,6 +198,14 @@ def _variables(operation: ir.Operation) -> set[str]:
     return {item.variable for item in operation.operands if isinstance(item, ir.View)}
 
 
+def steps_of_rows(view: ir.View, out: ir.View, axis: int) -> tuple[int, tuple[int, ...]]:
+    """How far a view that goes along with a result moves in a step of that axis of the result, and in those of its other axes in which it
+    moves at all."""
+    kept = [number for number, extent in enumerate(out.shape) if extent != 1]
+    steps = dict(zip(kept, along(view, _extents(out)), strict=True))
+    return steps[axis], tuple(step for number, step in steps.items() if number != axis and step)
+
+
 def _extents(view: ir.View) -> tuple[int, ...]:
     return tuple(extent for extent in view.shape if extent != 1)
 
@@ -183,14 +216,16 @@ def _same(view: ir.View, written: ir.View) -> bool:
     return _extents(view) == _extents(written) and kept[0] == kept[1] and view.offset == written.offset
 
 
-def runs_as_one(chain: OperationChain, storage: VariableStorage, offsets: Mapping[str, int]) -> bool:
-    """Whether no stored element lies over one that is read for a later element. `offsets` [bytes] of temporaries in RAM."""
+def runs_as_one(
+    chain: OperationChain, storage: VariableStorage, offsets: Mapping[str, int], meetings: Collection[Meeting] = ()
+) -> bool:
+    """Whether no stored element lies over one that is read for a later element. `offsets` [bytes] of temporaries in RAM; `meetings`: how
+    results of products may lie over what these read for the last time."""
     if chain.choice is not None:
         return True  # nothing is stored before the last element is known
     out = chain.out
     products = [operation for operation in chain.operations if not isinstance(operation, ir.Elementwise)]
-    summed = {name for product in products for name in _variables(product)}
-    if any(share_bytes(storage, offsets, out.variable, name) for name in summed):
+    if not all(_writes_behind(chain, product, storage, offsets, meetings) for product in products):
         return False
     over = [view for view in chain.reads if share_bytes(storage, offsets, out.variable, view.variable)]
     if any(isinstance(product, ir.Conv2D) for product in products):
@@ -220,6 +255,44 @@ def _ahead(storage: VariableStorage, offsets: Mapping[str, int], read: ir.View, 
         when |= dict.fromkeys(places.tolist(), number)
     written_places = enumerate(_places(storage, offsets, written, extents))
     return all(when.get(place, -1) <= number for number, places in written_places for place in places.tolist())
+
+
+def _writes_behind(
+    chain: OperationChain,
+    product: ir.Operation,
+    storage: VariableStorage,
+    offsets: Mapping[str, int],
+    meetings: Collection[Meeting],
+) -> bool:
+    """Whether what the chain stores lies over nothing that sums of the product still read: clear of its operands, or as the results of the
+    product could, in whose order and places it is written."""
+    out, as_product = chain.out.variable, _same(chain.out, product.out)
+    for name in _variables(product):
+        if not share_bytes(storage, offsets, out, name):
+            continue
+        met = [m.order for m in meetings if (m.result, m.operand) == (product.out.variable, name)]
+        if len(met) != 1 or not as_product:
+            return False
+        between = met[0].forbidden(storage.bits[out] // 8, storage.bits[name] // 8)
+        if between is not None and between[0] < offsets[out] - offsets[name] < between[1]:
+            return False
+    return True
+
+
+def runs_backward(
+    chain: OperationChain, storage: VariableStorage, offsets: Mapping[str, int], meetings: Collection[Meeting]
+) -> bool:
+    """Whether a chain that `runs_as_one` has to begin with the last place of its product's window: so lies what it stores over what the
+    product reads."""
+    product, out = chain.operations[0], chain.out.variable
+    for name in _variables(product) if isinstance(product, ir.Conv2D) else ():
+        for order in (m.order for m in meetings if (m.result, m.operand) == (product.out.variable, name)):
+            between = order.forbidden_forward(storage.bits[out] // 8, storage.bits[name] // 8)
+            if between is None or not share_bytes(storage, offsets, out, name):
+                continue
+            if between[0] < offsets[out] - offsets[name] < between[1]:
+                return True
+    return False
 
 
 def _places(storage: VariableStorage, offsets: Mapping[str, int], view: ir.View, extents: tuple[int, ...]) -> IntArray:

@@ -43,6 +43,13 @@ def along(view: ir.View, extents: tuple[int, ...]) -> tuple[int, ...]:
     raise ValueError(f"a view of shape {view.shape} of {view.variable} does not go along with shape {extents}")
 
 
+def moves_along(view: ir.View, out: ir.View, at: Sequence[str]) -> list[tuple[str, int]]:
+    """How a view that goes along with a result moves with expressions of the counters of that, one an axis."""
+    kept = [(counter, extent) for counter, extent in zip(at, out.shape, strict=True) if extent != 1]
+    steps = along(view, tuple(extent for _, extent in kept))
+    return [(counter, step) for (counter, _), step in zip(kept, steps, strict=True)]
+
+
 def _merged(loops: Iteration) -> Iteration:
     """Neighbouring loops as one where every view runs on without a jump."""
     extents: list[int] = []

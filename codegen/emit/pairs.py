@@ -100,7 +100,7 @@ def row_sums(
     ]
     sums += [f"    {total} += (uint32_t)((int32_t)v * {read});" for total, _, read in plain]
     sums += ["} while (--k != 0);"] if blocks.interleaved else ["    p++;", "} while (--k != 0);"]
-    sums += [line for total, to, _ in plain for line in results.written(total, to, to == targets[-1])]
+    sums += results.written([[(total, to) for total, to, _ in plain]])
     body = indent("\n".join(sums), "        ")
     second = "" if blocks.places == 1 else ", and on[i] of what follows x[n - 1]"
     return f"""\
@@ -138,9 +138,7 @@ def _block(rows: int, kinds: tuple[int, int, str], blocks: Blocks, results: Resu
             for s, v in zip(row, values, strict=True)
         ]
         lines += ["    }"]
-    for row in sums:
-        for s, to in zip(row, targets, strict=True):
-            lines += [f"    {line}" for line in results.written(s, to, to == targets[-1])]
+    lines += [f"    {line}" for line in results.written([list(zip(row, targets, strict=True)) for row in sums])]
     lines += [f"    w += {rows - 1} * n;" if rows > 2 else "    w += n;"] if rows > 1 else []
     return "\n".join([*lines, "}"])
 

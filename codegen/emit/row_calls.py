@@ -6,10 +6,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from kilotune.codegen import ir
-from kilotune.codegen.emit.blocks import places_at_once, result_of_rows, rows_of_matrices, takes_rows, takes_windows
+from kilotune.codegen.emit.blocks import places_at_once, result_of_rows, takes_rows, takes_windows
 from kilotune.codegen.emit.context import Context, OperationRow
 from kilotune.codegen.emit.pairs import interleaves
 from kilotune.codegen.emit.row_factors import FinishedSum, take_out_factors
+from kilotune.codegen.emit.row_layout import rows_of_matrices
 from kilotune.codegen.emit.row_results import RowCall
 from kilotune.codegen.emit.runs import kind_of
 from kilotune.codegen.emit.schedule import Convolution, DenseProduct, in_order, schedule_product
@@ -18,12 +19,14 @@ from kilotune.codegen.fixed.table import Column
 
 @dataclass(frozen=True)
 class CalledProduct:
-    """A product whose sums a call takes: `weights` is the number of the operand that has them, and `context` what they are read in."""
+    """A product whose sums a call takes: `weights` is the number of the operand that has them, and `context` what they are read in;
+    `number`: of the operation."""
 
     operation: ir.MatMul | ir.Conv2D
     context: Context
     total: FinishedSum
     weights: int
+    number: int
 
     @property
     def names(self) -> tuple[str, str]:
@@ -39,10 +42,8 @@ def row_calls(context: Context) -> tuple[RowCall, ...]:
         operation, inner, total = product.operation, product.context, product.total
         weights, operand = product.names
         kinds = kind_of(inner, weights), kind_of(inner, operand)
-        axis = 3 if isinstance(operation, ir.Conv2D) else product.weights
-        rows = operation.b.shape[4] if isinstance(operation, ir.Conv2D) else operation.out.shape[axis]
-        target = operation.out.variable, operation.out.strides[axis]
-        result = result_of_rows(inner, total, product.weights, target)
+        rows = operation.b.shape[4] if isinstance(operation, ir.Conv2D) else operation.out.shape[product.weights]
+        result = result_of_rows(inner, total, product.weights, operation.out, product.number)
         calls = {1}
         if isinstance(operation, ir.Conv2D):
             places = places_at_once(inner, operation, total)
@@ -86,7 +87,7 @@ def _called_products(context: Context) -> Iterator[CalledProduct]:
         total = FinishedSum(whole, finish, None, context.arithmetic.completing(context, operation, row))
         weights = _weights_of_call(inner, operation, total)
         if weights is not None:
-            yield CalledProduct(operation, inner, total, weights)
+            yield CalledProduct(operation, inner, total, weights, number)
 
 
 def _weights_of_call(context: Context, operation: ir.MatMul | ir.Conv2D, total: FinishedSum) -> int | None:

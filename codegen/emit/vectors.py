@@ -44,9 +44,7 @@ def vector_block(
     lines += [f"        const mve_pred16_t some = vctp{128 // count}q(n % {count});"]
     lines += [f"        {line}" for line in _step(sums, pointers, (wide, bits), "_z")]
     lines += ["    }"]
-    for row in sums:
-        for s, to in zip(row, targets, strict=True):
-            lines += [f"    {line}" for line in kinds.written(s, to, to == targets[-1])]
+    lines += [f"    {line}" for line in kinds.written([list(zip(row, targets, strict=True)) for row in sums])]
     return "\n".join([*lines, f"    w += {f'{rows} * ' if rows > 1 else ''}n;", "}"])
 
 

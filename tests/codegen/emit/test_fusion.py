@@ -54,10 +54,13 @@ def test_a_recurrence_is_two_nests() -> None:
     assert [chain.out.variable for chain in chains.values()] == ["pre", "H", "t12"]
 
 
-def test_sums_for_all_rows_in_a_call_begin_no_chain() -> None:
+def test_a_call_for_all_rows_goes_on_to_one_parameter_of_its_rows() -> None:
+    """Not to sums of another product, nor to a choice, for which all elements must be known."""
     program = load_bundle(resolve_input("fastgrnn16-digits")).program
     chains = find_chains(program, storage_of(program, {}), SHAPES["rows4"])
-    assert all(isinstance(o, ir.Elementwise) for chain in chains.values() for o in chain.computing)
+    kinds = [[type(o).__name__ for o in chain.operations] for chain in chains.values()]
+    assert kinds[-1] == ["MatMul", "Add"]
+    assert all("MatMul" not in of_one[1:] for of_one in kinds)
 
 
 def test_what_others_read_is_stored() -> None:
