@@ -116,6 +116,7 @@ class ProgramQuery:
     forbidden: tuple[Sum, ...] = ()
     shiftless: bool = False
     whole: bool = False
+    nearby: bool = False
     turned: bool = False
 
 
@@ -198,6 +199,7 @@ class Searcher:
         self._problem = _KernelProblem(
             number, offsets, *q.costs, len(given), len(target), len(forbid), 0, reach, q.most_weight, x, y
         )
+        self._problem.nearby = int(q.nearby)
         self._problem.whole, self._problem.share, self._problem.shares = int(q.whole), self.share, self.shares
         self._problem.turns, self._problem.turn = len(symmetries), turn.ctypes.data
         self._problem.value, self._problem.value_shape = value.ctypes.data, value_shape.ctypes.data
