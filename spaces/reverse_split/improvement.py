@@ -48,7 +48,6 @@ LONGEST_SQUEEZED = 32
 COPIES = ("mov", "copy")
 
 IMAGE = 0
-NEARBY = True
 """The number of the image among a walk's values."""
 
 
@@ -215,7 +214,7 @@ class ProgramWalk:
             reach=self._reach([*given, *(made.key for made in (*removed, *targets))]),
             given=tuple(sums[key] for key in given),
             forbidden=(sums[self._random.choice(removed).key],) if kind.plateau else (),
-            nearby=NEARBY,
+            nearby=True,
         )
         searcher = Searcher(question, self._measures)
         works = WORK_ON_SHORT if len(self._program) <= SHORT_PROGRAM else WORK_OF_A_QUESTION

@@ -12,7 +12,8 @@ constructible set once. What it cuts:
 - the last two instructions are looked up: one table holds what is one instruction away from the values (forwards), one what
   is one instruction away from a target (backwards);
 - of a single target in the macros the last three are, where all instructions cost the same and no sums are given or forbidden: the first
-  of the three is the solution of a linear equation, looked up among what may be taken (`programs_endings.h`).
+  of the three is the solution of a linear equation, looked up among what may be taken (`programs_endings.h`);
+- of what a walk asks, the last two values that are not asked for are looked up likewise (`programs_last_two.h`).
 
 All of it also holds for several targets: those are values that a program must contain (but see `ProgramQuery.whole`).
 With the values of a known program as targets, all but a few, the same search repairs or shortens that program.
@@ -102,7 +103,8 @@ class ProgramQuery:
     `shiftless`: values are numbers, not polynomials, and nothing is ever shifted (for bounds). `reach`: how far west,
     south, east and north values may extend; `most_weight`: their greatest sum of absolute weights, in pixels.
     Both cut programs off, so no proof stands on them. `forbidden` sums are never computed. `whole`: of several targets no
-    program is overlooked, which takes longer; of one none ever is. `turned`: of the programs for a single target that its
+    program is overlooked, which takes longer; of one none ever is. `nearby`: the last two values that are neither given nor targets are solved
+    for where all instructions cost the same, which overlooks some programs (`programs_last_two.h`). `turned`: of the programs for a single target that its
     symmetries (those of the square) turn into one another, one is enough. It is not for a limited `reach`.
     """
 

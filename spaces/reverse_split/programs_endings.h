@@ -15,7 +15,7 @@
 #include "programs_shapes.h"
 
 enum { LANES = 16, NEAR_BITS = 1 << 17, FAR_BITS = 1 << 20, FACTORS = 2 * OFFSETS + 1, BACKWARDS = OFFSETS, HALF = OFFSETS + 1, AUKE_FACTORS = 16 };
-enum { TESTS_A_WORK = 64, TESTS_A_STEP = 700, FEW = 30 }; /* so few candidates are tried without a look-up */
+enum { TESTS_A_WORK = 64, TESTS_A_STEP = 400, FEW = 30 }; /* so few candidates are tried without a look-up */
 
 typedef struct {
     uint64_t of[LANES], to[LANES]; /* a value moved back by every offset, and moved there; the last one again where there is none */

@@ -69,7 +69,7 @@ static inline uint64_t led_to(const Search *s, uint64_t key)
     uint64_t met = 0;
     for (uint32_t at = place(key, table); table->slot[at] >= 0; at = (at + 1) & table->mask) {
         const Back *b = &s->back[table->slot[at]];
-        if (b->key == key) met |= (uint64_t)1 << (b->target & 63);
+        if (b->key == key && b->target < 64) met |= (uint64_t)1 << b->target;
     }
     return met & s->endings->asked;
 }
@@ -147,8 +147,8 @@ static void look_far_back(Search *s)
     s->work += e->tests / TESTS_A_STEP;
 }
 
-/* One hard target, or any: two candidates that make it together, one of them candidate `index`, at least one of them or of what else takes
- * part a new one. */
+/* Two candidates that make an asked target together, one of them candidate `index`, where one of them or what else takes part is new. In
+ * the macros only of one target: of several, both candidates together make two (below), or one of them makes one at once. */
 static void look_among(Search *s, int32_t index)
 {
     struct Endings *e = s->endings;
@@ -162,6 +162,8 @@ static void look_among(Search *s, int32_t index)
         const int t = __builtin_ctzll(left);
         const uint64_t target = s->p->target[t], rest = minus(target, value), *back = s->back_moved + (size_t)t * OFFSETS;
         if (s->p->set == AUKE) {
+            e->others = s->hard_count ? e->asked & ~((uint64_t)1 << t) : 0;
+            e->q_factor = 0, e->q_term = value;
             meet(s, 0, rest);
             meet(s, 0, plus(target, value));
             meet(s, 0, minus(value, target));
@@ -171,8 +173,8 @@ static void look_among(Search *s, int32_t index)
         }
         for (int o = 0; new && o < s->p->offsets; o++) {
             meet(s, 0, minus(back[o], value));
-            if (minus(moved[o], target) && has_bit(e->near, minus(moved[o], target), NEAR_BITS) && find_candidate(s, minus(moved[o], target)) >= 0)
-                s->candidate[index].marked = 1, mark_near(s, minus(moved[o], target));
+            const uint64_t other = minus(moved[o], target);
+            if (has_bit(e->near, other, NEAR_BITS) && find_candidate(s, other) >= 0) s->candidate[index].marked = 1, mark_near(s, other);
         }
         for (int u = new ? 0 : e->newest; u < s->count; u++) meet(s, 0, minus(rest, e->value[u].to[0]));
         e->tests += new ? 2 * LANES + s->count : 1;
@@ -195,7 +197,7 @@ static void look_at_both(Search *s)
     for (int u = 0; u < s->count; u++) twice(s, 0, BACKWARDS, minus(target, e->value[u].to[0]), s->count, 1);
 }
 
-/* A copy of a value, of which one instruction makes what leads to all asked targets, or a candidate that makes one with twice the value. */
+/* A copy of a value, of which one instruction makes a target or what leads to all asked ones, or a candidate that makes one with twice the value. */
 static void look_at_copy(Search *s, Candidate *copy)
 {
     const struct Endings *e = s->endings;
@@ -208,7 +210,8 @@ static void look_at_copy(Search *s, Candidate *copy)
     for (int k = 0; k < s->p->offsets + s->count && !copy->marked; k++) {
         uint64_t q = k < s->p->offsets ? plus(value->moved[k], value->moved[k]) : plus(doubled, s->value[k - s->p->offsets].value);
         uint64_t met = led_to(s, q);
-        copy->marked = s->hard_count ? met == e->asked : met != 0;
+        int32_t target = find_target(s, q);
+        copy->marked = (target >= 0 && s->pending[target]) || (s->hard_count ? met == e->asked : met != 0);
     }
 }
 
@@ -230,9 +233,9 @@ static void look_two_up(Search *s, int level, int32_t from)
     }
     e->tests += 2 * (s->candidates - from);
     look_back(s, 0);
-    const int several = s->hard_count > 1;
-    e->others = 0;
+    const int several = s->hard_count && (e->asked & (e->asked - 1));
     if (several && s->p->set == SCAMP5) look_at_both(s);
+    e->others = 0;
     for (int32_t i = from; i < s->candidates; i++) {
         Candidate *c = &s->candidate[i];
         if (c->included || c->marked) continue;
@@ -240,7 +243,7 @@ static void look_two_up(Search *s, int level, int32_t from)
             look_at_copy(s, c);
         else {
             if (!e->whole && i >= e->first_new && has_bit(e->far, c->value, FAR_BITS)) c->marked = 1;
-            if (!several) look_among(s, i);
+            if (!several || s->p->set == AUKE) look_among(s, i);
         }
     }
     if (level)
