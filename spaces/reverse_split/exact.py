@@ -54,7 +54,7 @@ LONG: Mapping[str, int] = MappingProxyType({"auke": 20, "scamp5": 14})
 """Instructions: while the best known program is longer, no proof is in reach, and none is tried before the improvement has come to rest."""
 
 PATIENCE = 60
-WORTH_A_WALK = 1.25
+WORTH_A_WALK = 1.5
 """A start that is longer than the shortest by this factor is left alone."""
 
 LONG_START, MOST_LONG_STARTS = 40, 2
