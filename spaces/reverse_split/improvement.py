@@ -214,6 +214,7 @@ class ProgramWalk:
             reach=self._reach([*given, *(made.key for made in (*removed, *targets))]),
             given=tuple(sums[key] for key in given),
             forbidden=(sums[self._random.choice(removed).key],) if kind.plateau else (),
+            nearby=True,
         )
         searcher = Searcher(question, self._measures)
         works = WORK_ON_SHORT if len(self._program) <= SHORT_PROGRAM else WORK_OF_A_QUESTION

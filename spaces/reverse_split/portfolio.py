@@ -28,6 +28,10 @@ STALE, SHORT_UNFIT = 4, 24
 """Turns without a cheaper program, after which walks begin anew from the shorter starts, where a program of at most so many instructions is
 there that takes too many registers: what fits then hangs on where a walk happened to end."""
 
+SHORT_WALK, STALE_SHORT, SEEDS = 22, 1, 2
+"""Instructions of a program whose walks come to rest within a slice or two, at lengths that differ by several instructions: so many turns
+without a cheaper one are enough to begin anew, with so many walks from each of the shorter starts."""
+
 LONG_PROGRAM = 40
 """Instructions."""
 
@@ -75,8 +79,8 @@ class WalkPortfolio:
         for turn in itertools.count():
             since = since + 1 if standing.best_cost == best else 0
             best = standing.best_cost
-            if since >= STALE and standing.unfit is not None and len(standing.unfit.steps) <= SHORT_UNFIT:
-                yield from self._halving(shorter)
+            if self._is_stale(since):
+                yield from self._halving(shorter * SEEDS)
                 since = 0
             if self._squeezed is not None:
                 self.add(self._squeezed)
@@ -90,6 +94,14 @@ class WalkPortfolio:
             squeezing.limit = standing.best_cost - 1
             age += 1
             yield self._advanced(squeezing)
+
+    def _is_stale(self, turns: int) -> bool:
+        """So many turns had no cheaper program, and walks of short programs begin anew."""
+        walk = min(self._walks, key=_merit)
+        unfit = self._standing.unfit
+        if walk.instructions <= SHORT_WALK:
+            return turns >= STALE_SHORT
+        return turns >= STALE and unfit is not None and len(unfit.steps) <= SHORT_UNFIT
 
     def add(self, start: Plan) -> None:
         """A walk from there takes the place of the one that stands worst; during the first halving it waits for the end of it."""

@@ -6,6 +6,7 @@
  * Everything lives on the heap of one call: the functions are reentrant.
  */
 #include "programs_endings.h"
+#include "programs_last_two.h"
 #include "programs_neighbours.h"
 #include "programs_shapes.h"
 #include "programs_turns.h"
@@ -168,16 +169,17 @@ static int descend(Search *s, int level, int32_t from)
     const int plain = p->plain_cost, arity = p->set == AUKE ? 2 : 3;
     int32_t end = s->candidates;
     int resumed = s->resume > level, turns = from <= s->first_end ? s->turns : 0;
-    const int looked_up = level && s->endings && s->left == 3 * plain;
-    if (looked_up) look_up(s, from);
-    if (s->endings && s->left == 4 * plain) look_far(s);
+    const int32_t free = s->endings ? s->left / plain - s->pending_count : 0;
+    const int looked_up = free == 2 && (level || p->nearby);
+    if (looked_up) (p->nearby ? look_two_up(s, level, from) : look_up(s, from));
+    if (free == 3) (p->nearby ? look_far_back(s) : look_far(s));
     if (resumed) from = s->path[level];
     for (int32_t i = from; i < end; i++) {
         Candidate *c = &s->candidate[i];
         int inner = resumed && i == from && s->resume > level + 1;
         if (s->resume && !inner) s->resume = 0;
         if (!is_ours(p->share, p->shares, level, s->taken, i)) continue;
-        if (c->included || (looked_up && s->endings->marked[i] != s->endings->round)) continue;
+        if (c->included || (looked_up && !c->marked)) continue;
         if ((s->tried && s->work >= p->work_limit) || *p->stop) {
             s->path_length = 0;
             return stop_at(s, level, i, STOPPED);
@@ -306,11 +308,11 @@ int kilotune_programs(const Problem *p, int32_t *path, int32_t *path_length, int
         value->largest = v ? s->value[v - 1].largest : value->shape;
         enlarge(&value->largest, &value->shape);
         for (int o = 0; o < OFFSETS; o++) value->moved[o] = times(value->value, s->unit[o]);
-        s->candidate[s->candidates] = (Candidate){value->value, value->value, 0, 0, 0, 0, 0, 0, 1};
+        s->candidate[s->candidates] = (Candidate){value->value, value->value, 0, 0, 0, 0, 0, 0, 1, 0};
         table_put(&s->candidate_table, value->value, s->candidates++);
     }
     for (int f = 0; f < p->forbidden; f++) {
-        s->candidate[s->candidates] = (Candidate){p->forbid[f], p->forbid[f], 0, 0, 0, 0, 0, 0, 1};
+        s->candidate[s->candidates] = (Candidate){p->forbid[f], p->forbid[f], 0, 0, 0, 0, 0, 0, 1, 0};
         table_put(&s->candidate_table, p->forbid[f], s->candidates++);
     }
     for (s->count = 0; s->count < p->given;) {
@@ -357,7 +359,7 @@ int kilotune_programs(const Problem *p, int32_t *path, int32_t *path_length, int
         for (int t = 0; t < p->targets; t++) target_value[t] = s->target_value[t];
     }
     *path_length = s->path_length;
-    *report = s->work;
+    *report = s->work + s->aside;
     release_endings(s);
     release(s);
     return result;

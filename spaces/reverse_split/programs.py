@@ -12,7 +12,8 @@ constructible set once. What it cuts:
 - the last two instructions are looked up: one table holds what is one instruction away from the values (forwards), one what
   is one instruction away from a target (backwards);
 - of a single target in the macros the last three are, where all instructions cost the same and no sums are given or forbidden: the first
-  of the three is the solution of a linear equation, looked up among what may be taken (`programs_endings.h`).
+  of the three is the solution of a linear equation, looked up among what may be taken (`programs_endings.h`);
+- of what a walk asks, the last two values that are not asked for are looked up likewise (`programs_last_two.h`).
 
 All of it also holds for several targets: those are values that a program must contain (but see `ProgramQuery.whole`).
 With the values of a known program as targets, all but a few, the same search repairs or shortens that program.
@@ -102,8 +103,10 @@ class ProgramQuery:
     `shiftless`: values are numbers, not polynomials, and nothing is ever shifted (for bounds). `reach`: how far west,
     south, east and north values may extend; `most_weight`: their greatest sum of absolute weights, in pixels.
     Both cut programs off, so no proof stands on them. `forbidden` sums are never computed. `whole`: of several targets no
-    program is overlooked, which takes longer; of one none ever is. `turned`: of the programs for a single target that its
-    symmetries (those of the square) turn into one another, one is enough. It is not for a limited `reach`.
+    program is overlooked, which takes longer; of one none ever is. `nearby`: the last two values that are neither given nor
+    targets are solved for, where all instructions cost the same, which may overlook a program (`programs_last_two.h`).
+    `turned`: of the programs for a single target that its symmetries (those of the square) turn into one another, one is
+    enough. It is not for a limited `reach`.
     """
 
     target: str
@@ -116,6 +119,7 @@ class ProgramQuery:
     forbidden: tuple[Sum, ...] = ()
     shiftless: bool = False
     whole: bool = False
+    nearby: bool = False
     turned: bool = False
 
 
@@ -198,6 +202,7 @@ class Searcher:
         self._problem = _KernelProblem(
             number, offsets, *q.costs, len(given), len(target), len(forbid), 0, reach, q.most_weight, x, y
         )
+        self._problem.nearby = int(q.nearby)
         self._problem.whole, self._problem.share, self._problem.shares = int(q.whole), self.share, self.shares
         self._problem.turns, self._problem.turn = len(symmetries), turn.ctypes.data
         self._problem.value, self._problem.value_shape = value.ctypes.data, value_shape.ctypes.data

@@ -14,26 +14,30 @@
 
 #include "programs_shapes.h"
 
-enum { LANES = 16, NEAR_BITS = 1 << 17, FAR_BITS = 1 << 20, FACTORS = 2 * OFFSETS + 1, BACKWARDS = OFFSETS, HALF = OFFSETS + 1 };
-enum { TESTS_A_WORK = 64, FEW = 30 }; /* so few candidates are tried without a look-up */
+enum { LANES = 16, NEAR_BITS = 1 << 17, FAR_BITS = 1 << 20, FACTORS = 2 * OFFSETS + 1, BACKWARDS = OFFSETS, HALF = OFFSETS + 1, AUKE_FACTORS = 16 };
+enum { TESTS_A_WORK = 64, TESTS_A_STEP = 400, FEW = 30 }; /* so few candidates are tried without a look-up */
 
 typedef struct {
     uint64_t of[LANES], to[LANES]; /* a value moved back by every offset, and moved there; the last one again where there is none */
 } Moves;
 
 struct Endings {
-    uint32_t near[NEAR_BITS / 32], far[FAR_BITS / 32];
-    int32_t first_new, old_backs; /* candidates and predecessors of the target before the newest value */
+    uint32_t near[NEAR_BITS / 32], *far;
+    int32_t first_new, old_backs, old_count; /* candidates, predecessors of targets and values before the newest ones */
+    int32_t newest; /* values from here on are new: an ending takes one of them */
+    int whole;      /* no ending was kept in `far`: all values are new */
+    uint64_t others, q_factor, q_term; /* hard targets that p and q = q_factor * p + q_term have to lead to as well (programs_last_two.h) */
+    uint64_t asked; /* the hard targets that an ending makes (programs_last_two.h) */
     int32_t *open;          /* the candidates that may be taken */
-    int32_t *marked, round; /* of a candidate: the round in which it was found worth a try */
     int64_t tests;
     uint64_t factor[FACTORS];               /* a: what an instruction multiplies p by */
     uint64_t joined[FACTORS];               /* 1 / (a + 1); 0 where there is none */
     uint64_t less[FACTORS][OFFSETS], from[FACTORS][OFFSETS]; /* 1 / (a * offset - 1), 1 / (offset - a) */
+    uint64_t auke_factor[AUKE_FACTORS]; /* 1 / (a + 1) and 1 / (a - 1), for what an instruction of AUKE's set multiplies p by */
     Moves target, value[MOST_VALUES];
 };
 
-static inline uint32_t bit_of(uint64_t key, uint32_t bits) { return (uint32_t)(key ^ (key >> 29)) & (bits - 1); }
+static inline uint32_t bit_of(uint64_t key, uint32_t bits) { return (uint32_t)key & (bits - 1); }
 
 static inline uint32_t has_bit(const uint32_t *set, uint64_t key, uint32_t bits)
 {
@@ -47,10 +51,14 @@ static inline void put_bit(uint32_t *set, uint64_t key, uint32_t bits)
     set[at >> 5] |= (uint32_t)1 << (at & 31);
 }
 
+static int leads_to_others(const Search *s, uint64_t p, uint64_t q); /* programs_last_two.h */
+
 static void mark_near(Search *s, uint64_t p)
 {
+    const struct Endings *e = s->endings;
     int32_t index = find_candidate(s, p);
-    if (index >= 0) s->endings->marked[index] = s->endings->round;
+    if (index < 0 || s->candidate[index].marked) return;
+    if (!e->others || leads_to_others(s, p, plus(times(e->q_factor, p), e->q_term))) s->candidate[index].marked = 1;
 }
 
 /* One p that would do: marked where it is near, or kept as a bit of `far`. */
@@ -75,15 +83,7 @@ static void moves_of(const Search *s, uint64_t value, Moves *out)
 /* Every p that one instruction takes to q together with one other value: q = offset * (p + other), offset * p - other, offset * other - p. */
 static inline void with_one(Search *s, const int far, const Moves *q, const Moves *other)
 {
-    const uint32_t *near = s->endings->near;
-    uint64_t whole = q->to[0], value = other->to[0];
-    if (!far) {
-        uint32_t any = 0;
-        for (int o = 0; o < LANES; o++)
-            any |= has_bit(near, minus(q->of[o], value), NEAR_BITS) | has_bit(near, plus(q->of[o], other->of[o]), NEAR_BITS) |
-                   has_bit(near, minus(other->to[o], whole), NEAR_BITS);
-        if (!any) return;
-    }
+    const uint64_t whole = q->to[0], value = other->to[0];
     for (int o = 0; o < s->p->offsets; o++) {
         meet(s, far, minus(q->of[o], value));
         meet(s, far, plus(q->of[o], other->of[o]));
@@ -117,6 +117,7 @@ static void twice(Search *s, const int far, int a, uint64_t b, int first, int pa
 {
     struct Endings *e = s->endings;
     uint64_t target = e->target.to[0], rest = minus(target, b);
+    e->q_factor = e->factor[a], e->q_term = b;
     for (int u = first; u < s->count; u++) meet(s, far, times(minus(rest, e->value[u].to[0]), e->joined[a]));
     if (!pairs) return;
     for (int o = 0; o < s->p->offsets; o++) {
@@ -127,12 +128,13 @@ static void twice(Search *s, const int far, int a, uint64_t b, int first, int pa
     e->tests += 3 * OFFSETS;
 }
 
-/* The same for every instruction on p: with the newest value or, for `far`, with any; without it only in sums of three that take it. */
+/* The same for every instruction on p: with a new value or, for `far`, with any; without one only in sums of three that take one. */
 static void all_twice(Search *s, const int far)
 {
     const struct Endings *e = s->endings;
+    const int all = far || e->whole, from = all ? 0 : e->newest;
     for (int u = 0; u < s->count; u++) {
-        int newest = far || u == s->count - 1, first = newest ? 0 : s->count - 1;
+        int newest = u >= from, first = newest ? 0 : from;
         for (int o = 0; o < s->p->offsets; o++) {
             twice(s, far, o, e->value[u].to[o], first, newest);
             twice(s, far, o, minus(0, e->value[u].to[0]), first, newest);
@@ -140,7 +142,24 @@ static void all_twice(Search *s, const int far)
         }
         for (int w = 0; w < u; w++) twice(s, far, 0, plus(e->value[u].to[0], e->value[w].to[0]), first, newest);
     }
-    for (int a = 0; a < FACTORS; a++) twice(s, far, a, 0, far ? 0 : s->count - 1, far);
+    for (int a = 0; a < FACTORS; a++) twice(s, far, a, 0, from, all);
+}
+
+/* Inverts many numbers with one inverse of their product (Montgomery's trick); zeros stay as they are. */
+static void invert_all(uint64_t *number, int count)
+{
+    uint64_t before[FACTORS * OFFSETS], product = 1;
+    for (int i = 0; i < count; i++) {
+        before[i] = product;
+        if (number[i]) product = times(product, number[i]);
+    }
+    product = inverse(product);
+    for (int i = count - 1; i >= 0; i--) {
+        if (!number[i]) continue;
+        uint64_t own = number[i];
+        number[i] = times(product, before[i]);
+        product = times(product, own);
+    }
 }
 
 /* The inverses of all that a linear equation for p may be divided by. */
@@ -150,26 +169,36 @@ static void find_factors(const Search *s, struct Endings *e)
     e->factor[BACKWARDS] = minus(0, 1), e->factor[HALF] = half(1);
     for (int o = 1; o < OFFSETS; o++) e->factor[HALF + o] = minus(s->unit[o], 1);
     for (int a = 0; a < FACTORS; a++) {
-        e->joined[a] = inverse(plus(e->factor[a], 1));
+        e->joined[a] = plus(e->factor[a], 1);
         for (int o = 0; o < OFFSETS; o++) {
-            e->less[a][o] = inverse(minus(times(e->factor[a], s->unit[o]), 1));
-            e->from[a][o] = inverse(minus(s->unit[o], e->factor[a]));
+            e->less[a][o] = minus(times(e->factor[a], s->unit[o]), 1);
+            e->from[a][o] = minus(s->unit[o], e->factor[a]);
         }
     }
+    invert_all(e->joined, FACTORS);
+    invert_all(e->less[0], FACTORS * OFFSETS);
+    invert_all(e->from[0], FACTORS * OFFSETS);
+    const uint64_t factors[AUKE_FACTORS / 2] = {2, half(1), minus(0, 1), minus(0, 2), s->unit[1], s->unit[2], s->unit[3], s->unit[4]};
+    for (int a = 0; a < AUKE_FACTORS / 2; a++) {
+        e->auke_factor[2 * a] = plus(factors[a], 1);
+        e->auke_factor[2 * a + 1] = minus(factors[a], 1);
+    }
+    invert_all(e->auke_factor, AUKE_FACTORS);
 }
 
 /* Where endings are looked up: in what proofs ask of a single kernel. Says whether there was room for it. */
 static int prepare_endings(Search *s)
 {
     const Problem *p = s->p;
-    if (p->set != SCAMP5 || p->targets != 1 || p->given != 1 || p->forbidden || p->offsets != OFFSETS || p->far_cost != p->plain_cost ||
-        p->halve_cost != p->plain_cost || p->budget < 4 * p->plain_cost)
+    if (!p->nearby && (p->set != SCAMP5 || p->targets != 1 || p->given != 1 || p->forbidden || p->offsets != OFFSETS || p->far_cost != p->plain_cost ||
+        p->halve_cost != p->plain_cost || p->budget < 4 * p->plain_cost))
         return 1;
+    if (p->nearby && (p->far_cost != p->plain_cost || p->halve_cost != p->plain_cost || p->budget / p->plain_cost - p->targets < 2)) return 1;
     struct Endings *e = s->endings = calloc(1, sizeof *e);
     if (!e) return 0;
-    e->marked = calloc((size_t)s->candidate_room, sizeof *e->marked);
+    e->far = malloc(FAR_BITS / 8);
     e->open = malloc((size_t)s->candidate_room * sizeof *e->open);
-    if (!e->marked || !e->open) return 0;
+    if (!e->far || !e->open) return 0;
     find_factors(s, e);
     moves_of(s, p->target[0], &e->target);
     return 1;
@@ -177,7 +206,7 @@ static int prepare_endings(Search *s)
 
 static void release_endings(Search *s)
 {
-    if (s->endings) free(s->endings->marked), free(s->endings->open);
+    if (s->endings) free(s->endings->far), free(s->endings->open);
     free(s->endings);
 }
 
@@ -193,7 +222,7 @@ static void values_of(Search *s, int from)
 static void look_far(Search *s)
 {
     struct Endings *e = s->endings;
-    memset(e->far, 0, sizeof e->far);
+    memset(e->far, 0, FAR_BITS / 8);
     e->tests = 0;
     e->first_new = s->candidates, e->old_backs = s->backs;
     values_of(s, 0);
@@ -207,8 +236,7 @@ static void look_near(Search *s)
 {
     struct Endings *e = s->endings;
     const uint64_t target = e->target.to[0];
-    int newest = s->count - 1;
-    for (int32_t k = 0; k < s->backs; k++) before(s, 0, s->back[k].key, k < e->old_backs ? newest : 0, k >= e->old_backs);
+    for (int32_t k = 0; k < s->backs; k++) before(s, 0, s->back[k].key, k < e->old_backs ? e->newest : 0, k >= e->old_backs);
     all_twice(s, 0);
     for (int o = 0; o < OFFSETS; o++) meet(s, 0, half(e->target.of[o]));
     for (int u = 0; u < s->count; u++) meet(s, 0, half(minus(target, e->value[u].to[0])));
@@ -223,7 +251,7 @@ static void look_beside(Search *s, int32_t index)
         meet(s, 0, minus(rest, e->value[s->count - 1].to[0]));
         return;
     }
-    if (has_bit(e->far, value, FAR_BITS)) e->marked[index] = e->round;
+    if (has_bit(e->far, value, FAR_BITS)) s->candidate[index].marked = 1;
     Moves moves;
     moves_of(s, value, &moves);
     with_one(s, 0, &e->target, &moves);
@@ -247,21 +275,20 @@ static int is_open(const Search *s, const Candidate *c)
 static void look_up(Search *s, int32_t from)
 {
     struct Endings *e = s->endings;
-    const int newest = s->count - 1;
+    const int newest = e->newest = s->count - 1;
     int32_t open = 0;
-    e->round++, e->tests = 0;
-    for (int32_t i = from; i < s->candidates; i++)
-        if (is_open(s, &s->candidate[i])) e->marked[i] = e->round, e->open[open++] = i;
+    e->tests = 0;
+    for (int32_t i = from; i < s->candidates; i++) {
+        s->candidate[i].marked = (uint8_t)is_open(s, &s->candidate[i]);
+        if (s->candidate[i].marked) e->open[open++] = i;
+    }
     if (open < FEW) return;
-    e->round++;
     values_of(s, newest);
     memset(e->near, 0, sizeof e->near);
     for (int32_t k = 0; k < open; k++) {
-        const Candidate *c = &s->candidate[e->open[k]];
-        if (c->op == COPY)
-            e->marked[e->open[k]] = e->round;
-        else
-            put_bit(e->near, c->value, NEAR_BITS);
+        Candidate *c = &s->candidate[e->open[k]];
+        c->marked = c->op == COPY;
+        if (c->op != COPY) put_bit(e->near, c->value, NEAR_BITS);
     }
     look_near(s);
     for (int32_t k = 0; k < open; k++)

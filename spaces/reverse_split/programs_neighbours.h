@@ -24,7 +24,7 @@ static inline __attribute__((always_inline)) int offer(Search *s, const int mode
         grow(s, &s->candidate_table, &s->candidate[0].key, sizeof *s->candidate, s->candidates);
     int32_t index = s->candidates++;
     s->candidate[index] = (Candidate){at_cost, value, (uint8_t)op, (uint8_t)offset, (uint8_t)a, (uint8_t)b, (uint8_t)c,
-                                      (uint8_t)cost, 0};
+                                      (uint8_t)cost, 0, 0};
     table_put(&s->candidate_table, at_cost, index);
     if (cost == s->p->plain_cost && op != COPY) {
         int32_t target = find_target(s, value);

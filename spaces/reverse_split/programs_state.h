@@ -30,6 +30,7 @@ typedef struct {
     const uint64_t *forbid;
     const int32_t *need; /* [shifts][growth]: least cost of instructions that move and grow that much */
     int32_t whole; /* 1: no program may be overlooked */
+    int32_t nearby; /* 1: a walk's question, whose last two free values are solved for (programs_last_two.h) */
     int32_t turns; /* how many symmetries of the square leave the only target as it is; 0: all programs are met */
     const uint8_t *turn; /* [turns][OFFSETS]: the offset that each offset becomes */
     int32_t share, shares; /* of a search that several threads share: ours, of so many; 0: of one that is not */
@@ -44,7 +45,7 @@ typedef struct {
 
 typedef struct {
     uint64_t key, value;
-    uint8_t op, offset, a, b, c, cost, included;
+    uint8_t op, offset, a, b, c, cost, included, marked; /* marked: worth a try as the first of the last values */
 } Candidate;
 
 typedef struct {
@@ -86,7 +87,7 @@ typedef struct {
     int32_t hits, hit_room;
     int32_t ready[MOST_VALUES], readies;
     Table candidate_table, back_table, target_table;
-    int64_t work;
+    int64_t work, aside; /* aside: what does not count for the limit */
     int tried;
     int32_t *path;
     int32_t path_length, resume, taken[SHARED_LEVEL]; /* the candidates of the first levels */

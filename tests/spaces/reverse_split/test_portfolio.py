@@ -7,6 +7,7 @@ import math
 
 import pytest
 
+import kilotune.spaces.reverse_split.portfolio as portfolio_module
 from kilotune.codegen.scamp.kernel import Kernel, KernelSet
 from kilotune.codegen.scamp.plan import Plan, computed
 from kilotune.codegen.scamp.registers import allocate, fits
@@ -14,7 +15,14 @@ from kilotune.codegen.scamp.sums import Sum
 from kilotune.spaces.reverse_split.construction import starting_plans
 from kilotune.spaces.reverse_split.exact import shortest_program
 from kilotune.spaces.reverse_split.improvement import ProgramWalk, plan_cost
-from kilotune.spaces.reverse_split.portfolio import SHORT_UNFIT, STALE, WORK_OF_A_START, WalkLimits, WalkPortfolio
+from kilotune.spaces.reverse_split.portfolio import (
+    SHORT_UNFIT,
+    STALE,
+    STALE_SHORT,
+    WORK_OF_A_START,
+    WalkLimits,
+    WalkPortfolio,
+)
 from kilotune.spaces.reverse_split.programs import INSTRUCTIONS, load_kernel
 from kilotune.spaces.reverse_split.scheduling import MOST_REGISTERS, least_registers
 from kilotune.spaces.reverse_split.slices import WorkSlices
@@ -106,6 +114,23 @@ def test_where_nothing_gets_cheaper_walks_begin_anew(monkeypatch: pytest.MonkeyP
         list(itertools.islice(portfolio.plans(plans, WalkLimits(1 << 30, unfit)), 6 + STALE + 2))
         later = works[6:]  # after the first halving of four walks
         assert (later[STALE - 1 :][:2] == [WORK_OF_A_START] * 2) == again
+
+
+def test_walks_of_short_programs_begin_anew_as_soon_as_they_rest(monkeypatch: pytest.MonkeyPatch) -> None:
+    works: list[int] = []
+    whole = ProgramWalk.advance
+
+    def advance(walk: ProgramWalk, work: int = 0) -> Plan:
+        works.append(work)
+        return whole(walk, 1_000)
+
+    monkeypatch.setattr(ProgramWalk, "advance", advance)
+    monkeypatch.setattr(portfolio_module, "SHORT_WALK", 1_000)
+    limits = WalkLimits(1)  # nothing is cheaper than the best
+    portfolio = WalkPortfolio(WANTED, (INSTRUCTIONS,), 6, 0, WorkSlices(lambda: math.inf))
+    list(itertools.islice(portfolio.plans(starts()[:4], limits), 6 + STALE_SHORT + 6))
+    # four walks are halved, then as many from the two shorter starts
+    assert works[:6] == works[6 + STALE_SHORT - 1 :][:6]
 
 
 def test_what_fits_no_registers_is_squeezed_and_stays_cheaper(monkeypatch: pytest.MonkeyPatch) -> None:
