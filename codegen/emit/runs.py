@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from kilotune.codegen import ir
-from kilotune.codegen.emit.called_code import called_rows, called_sum
+from kilotune.codegen.emit.called_code import called_groups, called_rows, called_sum, most_groups
 from kilotune.codegen.emit.context import Context, SumOfProducts
 from kilotune.codegen.emit.operators import CExpression
 from kilotune.codegen.emit.packing import code_of_byte, decoded, group_codes, layout_of, reader, walks
@@ -297,8 +297,9 @@ def _groups_function(context: Context, total: SumOfProducts, pair: tuple[str, st
     else:
         for code in group_codes(width, loaded):
             lines.append(" ".join(["{", *_step(context, total, *pair, {number: code}), "}"]))
-    name = f"kt_dot_{kind_of(context, pair[0])}_{kind_of(context, pair[1])}_{total.key}_groups"
-    name += "" if groups < 256 else "_long"
+    is_called = _is_of_bytes(context, total, pair) and walks(width) and not packing.codebook and packing.shift == 0
+    few = groups <= (most_groups(width) if is_called else 255)
+    name = f"kt_dot_{kind_of(context, pair[0])}_{kind_of(context, pair[1])}_{total.key}_groups{'' if few else '_long'}"
     takes = ", ".join(
         f"const uint8_t *{array}{_codebook_parameter(context, variable, number)}"
         if place == number
@@ -306,12 +307,17 @@ def _groups_function(context: Context, total: SumOfProducts, pair: tuple[str, st
         for place, variable in enumerate(pair)
     )
     body = "".join(f"        {line}\n" for line in lines)
-    return context.operators.require(
-        name,
-        f"/* sum + p0[0] * p1[0] + ... over n > 0 groups of {layout.codes} */\n"
+    plain = (
         f"KT_NOINLINE {total.kind} {name}({total.kind} sum, {takes}, {_counter(groups)} n)\n"
-        f"{{\n    do {{\n{body}        KT_COUNT(n);\n    }} while (--n != 0);\n    return sum;\n}}",
+        f"{{\n    do {{\n{body}        KT_COUNT(n);\n    }} while (--n != 0);\n    return sum;\n}}"
     )
+    called = None
+    if is_called and few:
+        pointers = list(_pointers(context, pair))
+        pointers[number] = ("const uint8_t", True)
+        called = called_groups(name, pointers, number, width, int(total.key), plain)
+    note = f"/* sum + p0[0] * p1[0] + ... over n > 0 groups of {layout.codes} */\n"
+    return context.operators.require(name, note + (plain if called is None else called))
 
 
 def _rows_function(context: Context, total: SumOfProducts, a: str, b: str, form: RowsForm) -> str:
