@@ -72,7 +72,8 @@ class Functions:
     def apply(self, operation: ir.TableFunction, table: Exponential, argument: CExpression, shift: int) -> CExpression:
         """Exp, Sigmoid or Tanh of `argument / 2**shift`, as `evaluators.fixed_point.reference.evaluate_function`."""
         scaled = self._scaled(table, argument, shift)
-        narrow = scaled.bits == 8 and table in self.by_half_tanh and table.last_told_apart < 1 << 8
+        by_distance = _of_distance(table) if isinstance(operation, ir.Exp) else table in self.by_half_tanh
+        narrow = scaled.bits == 8 and by_distance and table.last_told_apart < 1 << 8
         width = 8 if narrow else _argument_width(table, scaled.bits)
         match operation:
             case ir.Exp():
@@ -104,9 +105,14 @@ class Functions:
         if key not in self._made:
             name = f"kt_exp{len(self._made)}"
             body = Writer()
-            _limit(body, table, width)
-            result = _by_library(table)
-            if not isinstance(table, LibraryExponential):
+            if width == 8:
+                _distance_below(body, table.last_told_apart)
+                result = self._look_up(body, table)
+            elif isinstance(table, LibraryExponential):
+                _limit(body, table, width)
+                result = _by_library(table)
+            else:
+                _limit(body, table, width)
                 self._subtract(body, table, width)
                 result = self._look_up(body, table)
             body.line(f"return {result.text};")
@@ -116,7 +122,7 @@ class Functions:
 
     def _decay(self, table: Exponential, width: int) -> str:
         """The call of the function e**-|v|. Where the table begins at 0, |v| is the place in it."""
-        if table.reference != 0 or table.sign > 0 or isinstance(table, LibraryExponential):
+        if not _of_distance(table):
             return f"{self._exponential(table, width).text}(v > 0 ? ({int_type(width)})-v : v)"
         key = ("decay", table, width)
         if key not in self._made:
@@ -229,6 +235,18 @@ def _distance(body: Writer, width: int, last: int) -> None:
     kind = f"uint{width}_t"
     body.line(f"{kind} t = v < 0 ? ({kind})(0u - ({kind})v) : ({kind})v;")
     body.line(f"if (t > {last}) t = {last};")
+
+
+def _of_distance(table: Exponential) -> bool:
+    """Whether the place in the table is -v, from 0 on."""
+    return table.reference == 0 and table.sign < 0 and not isinstance(table, LibraryExponential)
+
+
+def _distance_below(body: Writer, last: int) -> None:
+    """t = -v of a byte v below 0, otherwise 0; at most `last`."""
+    body.line("uint8_t t = v < 0 ? (uint8_t)(0u - (uint8_t)v) : 0;")
+    if last < 1 << 7:
+        body.line(f"if (t > {last}) t = {last};")
 
 
 def _limit(body: Writer, table: Exponential, width: int) -> None:
