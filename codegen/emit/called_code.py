@@ -65,7 +65,7 @@ def called_code(code: CalledCode, plain: str) -> str:
             f"KT_INLINE {result.kind} {code.name}({takes})",
             "{",
             *registers,
-            f'    __asm__("%~call %x{len(changed)}" : {operands});',
+            f'    __asm__(KT_CALL " %x{len(changed)}" : {operands});',
             "    return r0;\n}",
             "#else",
             plain,

@@ -201,9 +201,9 @@ def _emit_unpacking(context: Context, weights: ir.View, channel: str, row: int) 
     if nest[0][1] == 1 and nest[1][1] < 256 and _unpacks_alike(context, weights.variable) > 1:
         codes = add_unpacking(context, weights.variable)
         first = storage.address(weights, [(channel, steps[4])])
-        context.writer.line(
-            f"{codes}({buffer}, {storage.array(weights.variable)}, {first}{codebook_argument(context, weights.variable)}, {nest[1][1]});"
-        )
+        table = codebook_argument(context, weights.variable)
+        array, count = storage.array(weights.variable), nest[1][1]
+        context.writer.line(f"{codes}({buffer}, {array}, {first}{table}, {count});")
         return buffer
     with context.writer.loops(nest) as (ky, k):
         element = storage.element(weights, [(channel, steps[4]), (ky, steps[1]), (k, 1)])
@@ -272,18 +272,16 @@ def _emit_windows(
     a, b, out = operation.a, operation.b, operation.out
     storage, writer, (image, y, known) = context.storage, context.writer, at
     rows, columns = schedule.axes
-    with writer.loops([("i2", out.shape[2])], scope=True) as (x,):
-        with writer.loops([] if known else [("i3", out.shape[3])], scope=True) as filters:
-            channel = known or filters[0]
-            origin, step = (
-                (b, storage.strides(b)[4]) if known is None else (dataclasses.replace(b, offset=ir.Affine()), 0)
-            )
-            total.sum.start()
-            places = storage.address(a, [(image, a.strides[0])]), storage.address(origin, [(channel, step)])
-            first = image_place(y, "0", rows), image_place(x, "0", columns)
-            add_window(context, total.sum, places, (a.variable, b.variable), first, numbers)
-            element = storage.element(out, output_moves(operation, (image, y, x, "0", channel)))
-            total.store((image, channel), target or element.text, element.bits, (image, y, x, channel))
+    origin, step = (b, storage.strides(b)[4]) if known is None else (dataclasses.replace(b, offset=ir.Affine()), 0)
+    filters = [] if known else [("i3", out.shape[3])]
+    with writer.loops([("i2", out.shape[2]), *filters], scope=True) as (x, *at_filter):
+        channel = known or at_filter[0]
+        total.sum.start()
+        places = storage.address(a, [(image, a.strides[0])]), storage.address(origin, [(channel, step)])
+        first = image_place(y, "0", rows), image_place(x, "0", columns)
+        add_window(context, total.sum, places, (a.variable, b.variable), first, numbers)
+        element = storage.element(out, output_moves(operation, (image, y, x, "0", channel)))
+        total.store((image, channel), target or element.text, element.bits, (image, y, x, channel))
 
 
 def _emit_sparse(context: Context, operation: ir.MatMul, schedule: SparseProduct, total: FinishedSum) -> None:

@@ -30,6 +30,7 @@ pytestmark = [
     pytest.mark.slow,
 ]
 PRELUDE = (
+    '#define KT_CALL "%~call"\n'
     "#define KT_INLINE static inline __attribute__((always_inline))\n"
     "#define KT_NOINLINE static __attribute__((noinline))\n"
 )

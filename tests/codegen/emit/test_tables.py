@@ -54,7 +54,9 @@ def test_the_array_ends_with_the_first_of_them() -> None:
     assert "kt_table0[68]" in array.definition
     assert array.definition.split("=")[1].strip().endswith("1, 0\n};")
     assert array.size_bytes == 68
-    assert "if (v < (-67)) v = (-67);" in functions.definitions[0]
+    assert "if (t > 67) t = 67;" in functions.definitions[0]
+    functions.apply(ir.Exp(ir.whole(y), here, ir.whole(x)), shiftry_exponential(8), CExpression("v", 16), 0)
+    assert "if (v < (-67)) v = (-67);" in functions.definitions[1]
 
 
 @needs_compiler
