@@ -98,25 +98,26 @@ def _reach(axis: WindowAxis) -> int:
 def window_function(name: str, rows_name: str, pointed: tuple[str, str], kind: str, numbers: Numbers) -> str:
     """The function that sums products under a window whose first row and column are given, as far as they lie in the image."""
     n = numbers.texts
-    lines = [f"uint8_t rows = {n['rows']}, columns = {n['columns']};"]
-    row = f"{n['columns']} * {n['channels']}"
+    lines = [
+        f"const uint8_t across = {_product(n['width'], n['channels'])}, row = {_product(n['columns'], n['channels'])};",
+        f"uint8_t rows = {n['rows']}, columns = {n['columns']};",
+    ]
     for count, first, extent, step in (
-        ("rows", "top", n["height"], row),
+        ("rows", "top", n["height"], "row"),
         ("columns", "left", n["width"], n["channels"]),
     ):
         lines += [
             f"if ({first} < 0) {{",
             f"    {count} = (uint8_t)({count} + {first});",
-            f"    p1 -= {first} * ({step});",
+            f"    p1 += (uint8_t)-{first} * {step};",
             f"    {first} = 0;",
             "}",
             f"if ({count} > (uint8_t)({extent} - {first})) {count} = (uint8_t)({extent} - {first});",
         ]
-    image_row = f"{n['width']} * {n['channels']}"
     lines += [
-        f"columns = (uint8_t)(columns * {n['channels']});",
-        f"p0 += {first_place(n)};",
-        f"return {rows_name}(0, p0, p1, rows, columns, (uint8_t)({image_row} - columns), (uint8_t)({row} - columns));",
+        f"columns = {_product('columns', n['channels'])};",
+        f"p0 += (uint8_t)top * across + (uint8_t)left * {n['channels']};",
+        f"return {rows_name}(0, p0, p1, rows, columns, (uint8_t)(across - columns), (uint8_t)(row - columns));",
     ]
     body = "".join(f"    {line}\n" for line in lines)
     return (
@@ -126,9 +127,9 @@ def window_function(name: str, rows_name: str, pointed: tuple[str, str], kind: s
     )
 
 
-def first_place(n: Mapping[str, str]) -> str:
-    """Where in an image a row and a column begin, both inside."""
-    return f"(top * {n['width']} + left) * {n['channels']}"
+def _product(a: str, b: str) -> str:
+    """Their product, of a byte."""
+    return f"(uint8_t)({a} * {b})"
 
 
 def pool_numbers(context: Context, operation: ir.MaxPool) -> Numbers | None:

@@ -71,6 +71,10 @@ class Functions:
 
     def apply(self, operation: ir.TableFunction, table: Exponential, argument: CExpression, shift: int) -> CExpression:
         """Exp, Sigmoid or Tanh of `argument / 2**shift`, as `evaluators.fixed_point.reference.evaluate_function`."""
+        looked_up = table in self.by_half_tanh and table.half_tanh is not None and table.last_told_apart < 1 << 8
+        if isinstance(operation, ir.Sigmoid | ir.Tanh) and looked_up and argument.bits == 8 and shift < 0:
+            function = self._logistic(operation.function, table, 8, -shift)
+            return CExpression(f"{function.text}({argument.text})", function.bits)
         scaled = self._scaled(table, argument, shift)
         by_distance = _of_distance(table) if isinstance(operation, ir.Exp) else table in self.by_half_tanh
         narrow = scaled.bits == 8 and by_distance and table.last_told_apart < 1 << 8
@@ -135,8 +139,10 @@ class Functions:
             self._made[key] = CExpression(name, result.bits)
         return f"{self._made[key].text}(v)"
 
-    def _define(self, name: str, table: Exponential, width: int, bits: int, what: str, body: Writer) -> None:
-        comment = f"/* {what} for v at scale {table.input_scale}; the result has scale {table.scale} */"
+    def _define(
+        self, name: str, table: Exponential, width: int, bits: int, what: str, body: Writer, up: int = 0
+    ) -> None:
+        comment = f"/* {what} for v at scale {table.input_scale - up}; the result has scale {table.scale} */"
         # Inlined behind a product that it knows to be sign-extended, avr-gcc 5.4 and 7.3 take a comparison of 64 bits for decided.
         kind = "KT_NOINLINE" if width == 64 else "static"
         lines = [comment, f"{kind} {int_type(bits)} {name}({int_type(width)} v)", "{"]
@@ -174,11 +180,12 @@ class Functions:
             place = f"({place}) & {mask}" if shift else f"t & {mask}"
         return CExpression(f"KT_LOAD{bits}(&{name}[{place}])", bits)
 
-    def _logistic(self, stem: str, table: Exponential, width: int) -> CExpression:
-        """Sigmoid and tanh from e**-|v| (Shiftry Section 5.4.1); for tanh the argument arrives doubled."""
-        key = (stem, table, width)
+    def _logistic(self, stem: str, table: Exponential, width: int, up: int = 0) -> CExpression:
+        """Sigmoid and tanh from e**-|v| (Shiftry Section 5.4.1); for tanh the argument arrives doubled. `up`: the function multiplies it by
+        2**up first, which only those that are looked up do."""
+        key = (f"{stem} {up}" if up else stem, table, width)
         if key not in self._made and table in self.by_half_tanh and table.half_tanh is not None:
-            self._made[key] = self._looked_up(stem, table, table.half_tanh, width)
+            self._made[key] = self._looked_up(stem, table, table.half_tanh, width, up)
         if key not in self._made:
             decay = self._decay(table, width)
             name = f"kt_{stem}{len(self._made)}"
@@ -196,20 +203,23 @@ class Functions:
             self._made[key] = CExpression(name, bits)
         return self._made[key]
 
-    def _looked_up(self, stem: str, table: Exponential, entries: tuple[int, ...], width: int) -> CExpression:
+    def _looked_up(self, stem: str, table: Exponential, entries: tuple[int, ...], width: int, up: int) -> CExpression:
         """Sigmoid and tanh from tanh(|v| / 2): with x = one**2 / (one + e**-|v|), an entry is the whole part of 2x less one, and a sigmoid
-        that of x for v >= 0, of one - x for v < 0. Only where e**-|v| is 0 or 1 is x a whole number."""
+        that of x for v >= 0, of one - x for v < 0. Only where e**-|v| is 0 or 1 is x a whole number: 0 is, in the last entry, where x is
+        one."""
         name, last, one = f"kt_{stem}{len(self._made)}", len(entries) - 1, 1 << table.scale
         result = int_type(width_for(0, one))
         body = Writer()
-        _distance(body, width, last)
+        _distance(body, width, last, up)
         body.line(f"{result} r = KT_LOAD{table.bits}(&{self.array(table.bits, entries)}[t]);")
         if stem == "sigmoid":
             body.line(f"r = ({result})((u{result})(r + {one}) >> 1);")
-            body.line(f"return v < 0 ? ({result})({one - 1} - r + (t == {last})) : r;")
+            body.line("if (v >= 0) return r;")
+            body.line(f"r = ({result})({one - 1} - r);")
+            body.line("return r < 0 ? 0 : r;")
         else:
             body.line(f"return v < 0 ? ({result})-r : r;")
-        self._define(name, table, width, width_for(0, one), LOGISTICS[stem], body)
+        self._define(name, table, width, width_for(0, one), LOGISTICS[stem], body, up)
         return CExpression(name, width_for(0, one))
 
     def _fraction(self, table: Exponential, numerator: str, one: str) -> str:
@@ -230,11 +240,14 @@ def fraction(width: int) -> tuple[str, str]:
     )
 
 
-def _distance(body: Writer, width: int, last: int) -> None:
-    """t = |v|, at most `last`."""
+def _distance(body: Writer, width: int, last: int, up: int = 0) -> None:
+    """t = |v| * 2**up, at most `last`."""
     kind = f"uint{width}_t"
     body.line(f"{kind} t = v < 0 ? ({kind})(0u - ({kind})v) : ({kind})v;")
-    body.line(f"if (t > {last}) t = {last};")
+    if up:
+        body.line(f"t = t > {last >> up} ? {last} : ({kind})(t << {up});")
+    else:
+        body.line(f"if (t > {last}) t = {last};")
 
 
 def _of_distance(table: Exponential) -> bool:
