@@ -65,9 +65,9 @@ _FAR = """\
 """
 
 
-def is_near(context: Context, written: Sequence[str]) -> bool:
-    """Whether functions lie so near that an AVR's short calls reach them: where code is to be short, and there is not much of it."""
-    return context.shape.shared and sum(text.count("\n") + 1 for text in written) <= MOST_NEAR_LINES
+def is_near(written: Sequence[str]) -> bool:
+    """Whether the functions of compact code lie so near that an AVR's short calls reach them: where there is not much of it."""
+    return sum(text.count("\n") + 1 for text in written) <= MOST_NEAR_LINES and not any("int64_t" in t for t in written)
 
 
 def prelude(context: Context, written: Sequence[str], name: str) -> str:
@@ -78,8 +78,11 @@ def prelude(context: Context, written: Sequence[str], name: str) -> str:
         options += [_SMALL_WINDOWS] if any(isinstance(o, ir.Windowed) for o in ir.operations(program.body)) else []
         options += [_SMALL_SUMS] if any("int32_t" in text for text in written) else []
     named = ", ".join(f'"{option}"' for option in options)
-    near = _NEAR.replace("@NAME@", name) if is_near(context, written) else _FAR
-    return _PRELUDE.replace("@OPTIONS@", named) + near + _index_types(index_bits(context.storage.program))
+    text = _PRELUDE.replace("@OPTIONS@", named)
+    if not context.shape.shared:
+        return text.replace(" KT_NEAR", "") + _index_types(index_bits(context.storage.program))
+    near = _NEAR.replace("@NAME@", name) if is_near(written) else _FAR
+    return text + near + _index_types(index_bits(context.storage.program))
 
 
 def _index_types(bits: int) -> str:
