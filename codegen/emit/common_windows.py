@@ -152,7 +152,9 @@ def _pool(context: Context, operation: ir.MaxPool) -> dict[str, int] | None:
     a, out = operation.a, operation.out
     if any(axis.checks for axis in window_axes(operation)) or context.storage.in_flash(a.variable):
         return None
-    if min(operation.kernel) == 1:  # along one axis loops are as short as a call (6 bytes less in a network of movements)
+    if (
+        min(operation.kernel) == 1
+    ):  # along one axis loops are as short as a call (6 bytes less in a network of movements)
         return None
     same = context.storage.bits[a.variable] == context.storage.bits[out.variable]
     images, height, width, channels = out.shape
