@@ -216,7 +216,7 @@ class Functions:
             body.line(f"r = ({result})((u{result})(r + {one}) >> 1);")
             body.line("if (v >= 0) return r;")
             body.line(f"r = ({result})({one - 1} - r);")
-            body.line("return r < 0 ? 0 : r;")
+            body.line(f"return ({result})(r < 0 ? 0 : r);")
         else:
             body.line(f"return v < 0 ? ({result})-r : r;")
         self._define(name, table, width, width_for(0, one), LOGISTICS[stem], body, up)
@@ -245,7 +245,7 @@ def _distance(body: Writer, width: int, last: int, up: int = 0) -> None:
     kind = f"uint{width}_t"
     body.line(f"{kind} t = v < 0 ? ({kind})(0u - ({kind})v) : ({kind})v;")
     if up:
-        body.line(f"t = t > {last >> up} ? {last} : ({kind})(t << {up});")
+        body.line(f"t = ({kind})(t > {last >> up} ? {last} : t << {up});")
     else:
         body.line(f"if (t > {last}) t = {last};")
 
@@ -257,7 +257,7 @@ def _of_distance(table: Exponential) -> bool:
 
 def _distance_below(body: Writer, last: int) -> None:
     """t = -v of a byte v below 0, otherwise 0; at most `last`."""
-    body.line("uint8_t t = v < 0 ? (uint8_t)(0u - (uint8_t)v) : 0;")
+    body.line("uint8_t t = (uint8_t)(v < 0 ? (uint8_t)(0u - (uint8_t)v) : 0);")
     if last < 1 << 7:
         body.line(f"if (t > {last}) t = {last};")
 
