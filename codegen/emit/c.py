@@ -194,7 +194,7 @@ def emit_program(
         name,
         function,
         header(interface, title(context.storage.real, program), name, reset_prototype + prototype),
-        "\n".join([_source(context, layout, constants, functions, program, name, prototype), *resets]),
+        "\n".join([_source(context, layout, constants, functions, program, name, function, prototype), *resets]),
         interface,
         layout.offsets,
         layout.size_bytes,
@@ -343,6 +343,7 @@ def _source(
     functions: list[str],
     program: ir.Program,
     name: str,
+    function: str,
     prototype: str,
 ) -> str:
     arrays = [array.definition for array in constants]
@@ -352,8 +353,11 @@ def _source(
     definitions, lines = [*context.operators.functions, *functions], context.writer.lines
     if context.shape.shared:
         definitions, lines = share(definitions, lines, context.operators.rounding)
+        definitions = [
+            re.sub(r"^static (?=\w+ \w+\()", "static KT_NEAR ", text, flags=re.MULTILINE) for text in definitions
+        ]
     written = [*definitions, *lines]
-    parts += [includes, prelude(context, written)]
+    parts += [includes, prelude(context, written, function)]
     parts += [FLASH_MACROS.rstrip()] if arrays else []
     parts += _packed_readers(context.storage, "\n".join(written))
     text = re.sub(r"/\*.*\*/", "", "\n".join(lines))
@@ -364,5 +368,6 @@ def _source(
     frame, named = frame_array(context, program)
     parts += frame
     body = [*named, *pointers, *(["    (void)x;"] if unread else []), *lines]
-    parts.append("\n".join([prototype, "{", *body, "}"]))
+    near = "KT_NEAR " if context.shape.shared else ""
+    parts.append("\n".join([near + prototype, "{", *body, "}"]))
     return "\n\n".join(parts) + "\n"

@@ -10,18 +10,27 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from kilotune.codegen.fixed.encoding import BYTE_BITS
+
 _COMPILERS = ("defined(__AVR__)", "defined(__OPTIMIZE__)", "!defined(__clang__)")
 """What assembly is for: avr-gcc at -O0 has too few registers to name so many."""
 
 
 @dataclass(frozen=True)
 class CodeArgument:
-    """A parameter of C, and the lowest of the registers that it is in; `changes`: whether the code leaves something else there."""
+    """A parameter of C, and the lowest of the registers that it is in; `changes`: whether the code leaves something else there. `times`: by
+    what it is multiplied on its way there, a constant as it is."""
 
     kind: str
     name: str
     register: int
     changes: bool = True
+    times: int = 1
+
+    @property
+    def value(self) -> str:
+        """What its register holds when the code begins."""
+        return self.name if self.times == 1 else f"({self.kind})({self.name} * {self.times})"
 
 
 @dataclass(frozen=True)
@@ -42,7 +51,7 @@ def called_code(code: CalledCode, plain: str) -> str:
     lines = '\\n\\t"\n            "'.join((*code.instructions, "ret"))
     result, takes = code.arguments[0], ", ".join(f"{a.kind} {a.name}" for a in code.arguments)
     names = [(f"r{n}", argument) for n, argument in enumerate(code.arguments)]
-    registers = [f'    register {a.kind} {name} __asm__("r{a.register}") = {a.name};' for name, a in names]
+    registers = [f'    register {a.kind} {name} __asm__("r{a.register}") = {a.value};' for name, a in names]
     changed = [f'"+r"({name})' for name, argument in names if argument.changes]
     read = [f'"i"({code.name}_code)', *(f'"r"({name})' for name, argument in names if not argument.changes)]
     clobbered = [f'"{name}"' for name in (*code.clobbered, *(["memory"] if code.reads_memory else []))]
@@ -56,7 +65,7 @@ def called_code(code: CalledCode, plain: str) -> str:
             f"KT_INLINE {result.kind} {code.name}({takes})",
             "{",
             *registers,
-            f'    __asm__("%~call %x{len(changed)}" : {operands});',
+            f'    __asm__(KT_CALL " %x{len(changed)}" : {operands});',
             "    return r0;\n}",
             "#else",
             plain,
@@ -109,6 +118,50 @@ def called_rows(name: str, pointers: Sequence[tuple[str, bool]], bits: int, plai
     )
     clobbered = ("r15", "r16", "r17") if bits == 16 else ("r14", "r15", "r16", "r17")
     return called_code(CalledCode(name, arguments, instructions, clobbered, True, _condition(pointers)), plain)
+
+
+def called_groups(
+    name: str, pointers: Sequence[tuple[str, bool]], packed: int, width: int, bits: int, plain: str
+) -> str | None:
+    """As `called_sum`, of groups of codes of `width` bits behind pointer number `packed` into flash and of bytes behind the other: at most
+    `most_groups` of them. None where codes do not fill bytes, or the bytes lie in flash."""
+    if bits not in _TERMS or BYTE_BITS % width or pointers[1 - packed][1]:
+        return None
+    codes = BYTE_BITS // width
+    total, *places = _sum_and_pointers(pointers, bits, (_Z, _X) if packed == 0 else (_X, _Z))
+    arguments = (total, *places, CodeArgument("uint8_t", "n", 20, times=codes))
+    instructions = (
+        *("1: " + text if number == 0 else text for number, text in enumerate(_next_byte(codes))),
+        *_code(width),
+        "ld r21, X+",
+        "muls r19, r21",
+        *_terms(bits, "r19"),
+        *(["swap r18"] if width == 4 else ["lsr r18"] * width),
+        "dec r20",
+        "brne 1b",
+        _ZERO,
+    )
+    condition = _condition(pointers)
+    return called_code(CalledCode(name, arguments, instructions, ("r18", "r19", "r21"), True, condition), plain)
+
+
+def most_groups(width: int) -> int:
+    """How many groups `called_groups` takes: its codes are counted in a byte."""
+    return 255 // (BYTE_BITS // width)
+
+
+def _next_byte(codes: int) -> list[str]:
+    """Instructions that read a byte of `codes` codes where r20, the number of those still to come, is a multiple of that."""
+    if codes == 2:
+        return ["sbrs r20, 0", "lpm r18, Z+"]
+    return ["mov r19, r20", f"andi r19, {codes - 1}", "brne 2f", "lpm r18, Z+", "2:"]
+
+
+def _code(width: int) -> list[str]:
+    """Instructions that make r19 the code in the lowest bits of r18."""
+    if width == 1:
+        return ["ldi r19, 1", "sbrs r18, 0", "ldi r19, 255"]
+    return ["mov r19, r18", f"andi r19, {(1 << width) - 1}", f"subi r19, {1 << (width - 1)}"]
 
 
 _X, _Z = 26, 30

@@ -12,6 +12,7 @@ from kilotune.codegen.emit.blocks import (
     takes_rows,
     takes_windows,
 )
+from kilotune.codegen.emit.common_windows import Numbers, window_numbers
 from kilotune.codegen.emit.context import Context, OperationRow, SumOfProducts, visit
 from kilotune.codegen.emit.depthwise import emit_by_channels, takes_channels
 from kilotune.codegen.emit.fusion import share_bytes
@@ -20,7 +21,16 @@ from kilotune.codegen.emit.packing import decoded, walk_next, walk_start, walks
 from kilotune.codegen.emit.row_factors import FinishedSum, take_out_factors
 from kilotune.codegen.emit.row_layout import rows_of_matrices
 from kilotune.codegen.emit.row_tails import written_by
-from kilotune.codegen.emit.runs import RowsForm, add_rows, add_run, takes_steps
+from kilotune.codegen.emit.runs import (
+    RowsForm,
+    add_rows,
+    add_run,
+    add_unpacking,
+    add_window,
+    codebook_argument,
+    kind_of,
+    takes_steps,
+)
 from kilotune.codegen.emit.schedule import Convolution, DenseProduct, SparseProduct, schedule_product
 from kilotune.codegen.emit.unrolled import divisor
 from kilotune.codegen.emit.walk import LoopNestWriter
@@ -153,6 +163,7 @@ def _emit_conv2d_by_runs(
     """
     b, filters = operation.b, operation.out.shape[3]
     lines = [("i0", operation.out.shape[0]), ("i1", operation.out.shape[1])]
+    numbers = window_numbers(context, operation)
     if context.storage.packing(b.variable) is None:
         backward = row in context.backward
         stored = total.then is None and total.complete is None and not backward
@@ -161,13 +172,20 @@ def _emit_conv2d_by_runs(
             walked(context, over) as target,
             context.writer.loops(lines, scope=True, backward=backward) as (image, y),
         ):
-            _emit_image_row(context, operation, schedule, total, (image, y, None), target, backward=backward)
+            if numbers is None:
+                _emit_image_row(context, operation, schedule, total, (image, y, None), target, backward=backward)
+            else:
+                at = image, y, None
+                _emit_windows(context, operation, schedule, total, at, numbers, target, backward=backward)
         return
     with context.writer.loops([("i3", filters)], scope=True) as (channel,):
         buffer = _emit_unpacking(context, b, channel, row)
         unpacked = dataclasses.replace(context, storage=context.storage.of_buffer(b.variable, buffer))
         with context.writer.loops(lines, scope=True) as (image, y):
-            _emit_image_row(unpacked, operation, schedule, total, (image, y, channel))
+            if numbers is None:
+                _emit_image_row(unpacked, operation, schedule, total, (image, y, channel))
+            else:
+                _emit_windows(unpacked, operation, schedule, total, (image, y, channel), numbers)
 
 
 def _overwrites_for_next_filter(context: Context, operation: ir.Conv2D, row: OperationRow) -> bool:
@@ -187,11 +205,25 @@ def _emit_unpacking(context: Context, weights: ir.View, channel: str, row: int) 
     nest = [("ky", height), ("k", width * channels)]
     if steps[1] == width * channels:
         nest = [("ky", 1), ("k", height * width * channels)]
+    if nest[0][1] == 1 and nest[1][1] < 256 and _unpacks_alike(context, weights.variable) > 1:
+        codes = add_unpacking(context, weights.variable)
+        first = storage.address(weights, [(channel, steps[4])])
+        table = codebook_argument(context, weights.variable)
+        array, count = storage.array(weights.variable), nest[1][1]
+        context.writer.line(f"{codes}({buffer}, {array}, {first}{table}, {count});")
+        return buffer
     with context.writer.loops(nest) as (ky, k):
         element = storage.element(weights, [(channel, steps[4]), (ky, steps[1]), (k, 1)])
         place = k if ky == "0" else f"{width * channels} * {ky} + {k}"
         context.writer.line(f"{buffer}[{place}] = {element.text};")
     return buffer
+
+
+def _unpacks_alike(context: Context, name: str) -> int:
+    """How many convolutions have weights stored as those are, where code is to be short; 0 elsewhere."""
+    storage = context.storage
+    others = [o.b.variable for o in ir.operations(storage.program.body) if isinstance(o, ir.Conv2D)]
+    return sum(kind_of(context, other) == kind_of(context, name) for other in others) if context.shape.shared else 0
 
 
 def _emit_image_row(
@@ -234,6 +266,36 @@ def _emit_image_row(
             add_rows(context, total.sum, ("pixels", weights), (a, b), extent, RowsForm(long, tall, steps_a_round))
             element = storage.element(out, output_moves(operation, (image, y, x, "0", channel)))
             total.store((image, channel), target or element.text, element.bits, (image, y, x, channel))
+
+
+def _emit_windows(
+    context: Context,
+    operation: ir.Conv2D,
+    schedule: Convolution,
+    total: FinishedSum,
+    at: tuple[str, str, str | None],
+    numbers: Numbers,
+    target: str = "",
+    *,
+    backward: bool = False,
+) -> None:
+    """As `_emit_image_row`, by the function that convolutions have in common."""
+    a, b, out = operation.a, operation.b, operation.out
+    storage, writer, (image, y, known) = context.storage, context.writer, at
+    rows, columns = schedule.axes
+    origin, step = (b, storage.strides(b)[4]) if known is None else (dataclasses.replace(b, offset=ir.Affine()), 0)
+    filters = [] if known else [("i3", out.shape[3])]
+    with (
+        writer.loops([("i2", out.shape[2])], scope=not filters, backward=backward) as (x,),
+        writer.loops(filters, scope=bool(filters)) as at_filter,
+    ):
+        channel = known or at_filter[0]
+        total.sum.start()
+        places = storage.address(a, [(image, a.strides[0])]), storage.address(origin, [(channel, step)])
+        first = image_place(y, "0", rows), image_place(x, "0", columns)
+        add_window(context, total.sum, places, (a.variable, b.variable), first, numbers)
+        element = storage.element(out, output_moves(operation, (image, y, x, "0", channel)))
+        total.store((image, channel), target or element.text, element.bits, (image, y, x, channel))
 
 
 def _emit_sparse(context: Context, operation: ir.MatMul, schedule: SparseProduct, total: FinishedSum) -> None:

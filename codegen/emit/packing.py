@@ -96,7 +96,7 @@ def walk_next(width: int, array: str, pointer: str) -> tuple[list[str], str]:
 def decoded(code: str, encoding: ParameterEncoding, bits: int, table: str) -> str:
     """The integer of a code, of `bits` bits. `table`: the name of its codebook, where the encoding has one."""
     if encoding.codebook:
-        return f"KT_LOAD8(&{table}[{code} + {CODEBOOK_SIZE // 2}])"
+        return f"KT_LOAD8(&{table}[(uint8_t)({code} + {CODEBOOK_SIZE // 2})])"
     return code if encoding.shift == 0 else f"(int{bits}_t)({code} * {1 << encoding.shift})"
 
 

@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from kilotune.codegen import ir
-from kilotune.codegen.emit.called_code import called_rows, called_sum
+from kilotune.codegen.emit.called_code import called_groups, called_rows, called_sum, most_groups
+from kilotune.codegen.emit.common_windows import Numbers, window_function
 from kilotune.codegen.emit.context import Context, SumOfProducts
 from kilotune.codegen.emit.operators import CExpression
 from kilotune.codegen.emit.packing import code_of_byte, decoded, group_codes, layout_of, reader, walks
@@ -41,7 +42,7 @@ def add_run(context: Context, total: SumOfProducts, a: RunStart, b: RunStart, co
         groups = count // layout_of(packing.width).codes
         name = _groups_function(context, total, pair, number, groups)
         arguments = [
-            _address(context, place) if start is None else f"{start}{_codebook_argument(context, place[0].variable)}"
+            _address(context, place) if start is None else f"{start}{codebook_argument(context, place[0].variable)}"
             for start, place in zip(starts, (a, b), strict=True)
         ]
         context.writer.line(f"sum = {name}(sum, {', '.join(arguments)}, {groups});")
@@ -114,6 +115,41 @@ def add_rows(
     context.writer.line(f"sum = {name}(sum, {', '.join(pointers)}, {extent});")
 
 
+def add_window(
+    context: Context,
+    total: SumOfProducts,
+    places: tuple[str, str],
+    names: tuple[str, str],
+    first: tuple[str, str],
+    numbers: Numbers,
+) -> None:
+    """Add the part of a window inside the image: `places` are pointers to the image and the weights, `first` the window's first row and
+    column, which may lie outside. The sum is that of this window alone."""
+    rows = _rows_function(context, total, *names, RowsForm(long=False, tall=False, steps=0))
+    kinds = pointed(context, names[0]), pointed(context, names[1])
+    name = context.operators.require(
+        (window := rows.replace("kt_rows", "kt_window")), window_function(window, rows, kinds, total.kind, numbers)
+    )
+    pointers = ", ".join(_argument(context, n, place) for n, place in zip(names, places, strict=True))
+    at = ", ".join(f"(int8_t)({place})" for place in first)
+    context.writer.line(f"sum = {name}({pointers}, {at}{numbers.passed()});")
+
+
+def add_unpacking(context: Context, variable: str) -> str:
+    """The name of the function that writes up to 255 elements of a packed parameter, from one on, to an array."""
+    packing = context.storage.packing(variable)
+    assert packing is not None
+    bits, name = context.storage.bits[variable], f"kt_unpack_{kind_of(context, variable)}"
+    element = decoded(f"{reader(packing.width)}(codes, first++)", packing, bits, "table")
+    takes = f"kt_int{bits} *to, {_parameter(context, variable, 0)}, uint8_t n"
+    takes = takes.replace("codes0", "codes").replace("p0", "first").replace("table0", "table")
+    return context.operators.require(
+        name,
+        f"/* n > 0 elements of a parameter, from number `first` on */\n"
+        f"KT_NOINLINE void {name}({takes})\n{{\n    do *to++ = {element}; while (--n != 0);\n}}",
+    )
+
+
 def _address(context: Context, place: RunStart) -> str:
     view, moves = place
     return _argument(context, view.variable, context.storage.address(view, moves))
@@ -122,7 +158,7 @@ def _address(context: Context, place: RunStart) -> str:
 def _argument(context: Context, variable: str, address: str) -> str:
     """What is passed for an operand: a pointer, or the array of its codes and a number."""
     if context.storage.packing(variable) is not None:
-        return f"{context.storage.array(variable)}, {address}{_codebook_argument(context, variable)}"
+        return f"{context.storage.array(variable)}, {address}{codebook_argument(context, variable)}"
     kind = pointed(context, variable)
     return f"({kind} *)({address})" if " " in address else f"({kind} *){address}"
 
@@ -134,7 +170,7 @@ def _parameter(context: Context, variable: str, number: int) -> str:
     return f"{pointed(context, variable)} *p{number}"
 
 
-def _codebook_argument(context: Context, variable: str) -> str:
+def codebook_argument(context: Context, variable: str) -> str:
     """The further argument for packed codes of a table."""
     packing = context.storage.packing(variable)
     return f", {context.storage.codebook(variable)}" if packing is not None and packing.codebook else ""
@@ -142,7 +178,7 @@ def _codebook_argument(context: Context, variable: str) -> str:
 
 def _codebook_parameter(context: Context, variable: str, number: int) -> str:
     """The parameter that takes it."""
-    return f", const int8_t *table{number}" if _codebook_argument(context, variable) else ""
+    return f", const int8_t *table{number}" if codebook_argument(context, variable) else ""
 
 
 def pointed(context: Context, variable: str) -> str:
@@ -297,8 +333,9 @@ def _groups_function(context: Context, total: SumOfProducts, pair: tuple[str, st
     else:
         for code in group_codes(width, loaded):
             lines.append(" ".join(["{", *_step(context, total, *pair, {number: code}), "}"]))
-    name = f"kt_dot_{kind_of(context, pair[0])}_{kind_of(context, pair[1])}_{total.key}_groups"
-    name += "" if groups < 256 else "_long"
+    is_called = _is_of_bytes(context, total, pair) and walks(width) and not packing.codebook and packing.shift == 0
+    few = groups <= (most_groups(width) if is_called else 255)
+    name = f"kt_dot_{kind_of(context, pair[0])}_{kind_of(context, pair[1])}_{total.key}_groups{'' if few else '_long'}"
     takes = ", ".join(
         f"const uint8_t *{array}{_codebook_parameter(context, variable, number)}"
         if place == number
@@ -306,12 +343,17 @@ def _groups_function(context: Context, total: SumOfProducts, pair: tuple[str, st
         for place, variable in enumerate(pair)
     )
     body = "".join(f"        {line}\n" for line in lines)
-    return context.operators.require(
-        name,
-        f"/* sum + p0[0] * p1[0] + ... over n > 0 groups of {layout.codes} */\n"
+    plain = (
         f"KT_NOINLINE {total.kind} {name}({total.kind} sum, {takes}, {_counter(groups)} n)\n"
-        f"{{\n    do {{\n{body}        KT_COUNT(n);\n    }} while (--n != 0);\n    return sum;\n}}",
+        f"{{\n    do {{\n{body}        KT_COUNT(n);\n    }} while (--n != 0);\n    return sum;\n}}"
     )
+    called = None
+    if is_called and few:
+        pointers = list(_pointers(context, pair))
+        pointers[number] = ("const uint8_t", True)
+        called = called_groups(name, pointers, number, width, int(total.key), plain)
+    note = f"/* sum + p0[0] * p1[0] + ... over n > 0 groups of {layout.codes} */\n"
+    return context.operators.require(name, note + (plain if called is None else called))
 
 
 def _rows_function(context: Context, total: SumOfProducts, a: str, b: str, form: RowsForm) -> str:

@@ -71,8 +71,13 @@ class Functions:
 
     def apply(self, operation: ir.TableFunction, table: Exponential, argument: CExpression, shift: int) -> CExpression:
         """Exp, Sigmoid or Tanh of `argument / 2**shift`, as `evaluators.fixed_point.reference.evaluate_function`."""
+        looked_up = table in self.by_half_tanh and table.half_tanh is not None and table.last_told_apart < 1 << 8
+        if isinstance(operation, ir.Sigmoid | ir.Tanh) and looked_up and argument.bits == 8 and shift < 0:
+            function = self._logistic(operation.function, table, 8, -shift)
+            return CExpression(f"{function.text}({argument.text})", function.bits)
         scaled = self._scaled(table, argument, shift)
-        narrow = scaled.bits == 8 and table in self.by_half_tanh and table.last_told_apart < 1 << 8
+        by_distance = _of_distance(table) if isinstance(operation, ir.Exp) else table in self.by_half_tanh
+        narrow = scaled.bits == 8 and by_distance and table.last_told_apart < 1 << 8
         width = 8 if narrow else _argument_width(table, scaled.bits)
         match operation:
             case ir.Exp():
@@ -104,9 +109,14 @@ class Functions:
         if key not in self._made:
             name = f"kt_exp{len(self._made)}"
             body = Writer()
-            _limit(body, table, width)
-            result = _by_library(table)
-            if not isinstance(table, LibraryExponential):
+            if width == 8:
+                _distance_below(body, table.last_told_apart)
+                result = self._look_up(body, table)
+            elif isinstance(table, LibraryExponential):
+                _limit(body, table, width)
+                result = _by_library(table)
+            else:
+                _limit(body, table, width)
                 self._subtract(body, table, width)
                 result = self._look_up(body, table)
             body.line(f"return {result.text};")
@@ -116,7 +126,7 @@ class Functions:
 
     def _decay(self, table: Exponential, width: int) -> str:
         """The call of the function e**-|v|. Where the table begins at 0, |v| is the place in it."""
-        if table.reference != 0 or table.sign > 0 or isinstance(table, LibraryExponential):
+        if not _of_distance(table):
             return f"{self._exponential(table, width).text}(v > 0 ? ({int_type(width)})-v : v)"
         key = ("decay", table, width)
         if key not in self._made:
@@ -129,8 +139,10 @@ class Functions:
             self._made[key] = CExpression(name, result.bits)
         return f"{self._made[key].text}(v)"
 
-    def _define(self, name: str, table: Exponential, width: int, bits: int, what: str, body: Writer) -> None:
-        comment = f"/* {what} for v at scale {table.input_scale}; the result has scale {table.scale} */"
+    def _define(
+        self, name: str, table: Exponential, width: int, bits: int, what: str, body: Writer, up: int = 0
+    ) -> None:
+        comment = f"/* {what} for v at scale {table.input_scale - up}; the result has scale {table.scale} */"
         # Inlined behind a product that it knows to be sign-extended, avr-gcc 5.4 and 7.3 take a comparison of 64 bits for decided.
         kind = "KT_NOINLINE" if width == 64 else "static"
         lines = [comment, f"{kind} {int_type(bits)} {name}({int_type(width)} v)", "{"]
@@ -168,11 +180,12 @@ class Functions:
             place = f"({place}) & {mask}" if shift else f"t & {mask}"
         return CExpression(f"KT_LOAD{bits}(&{name}[{place}])", bits)
 
-    def _logistic(self, stem: str, table: Exponential, width: int) -> CExpression:
-        """Sigmoid and tanh from e**-|v| (Shiftry Section 5.4.1); for tanh the argument arrives doubled."""
-        key = (stem, table, width)
+    def _logistic(self, stem: str, table: Exponential, width: int, up: int = 0) -> CExpression:
+        """Sigmoid and tanh from e**-|v| (Shiftry Section 5.4.1); for tanh the argument arrives doubled. `up`: the function multiplies it by
+        2**up first, which only those that are looked up do."""
+        key = (f"{stem} {up}" if up else stem, table, width)
         if key not in self._made and table in self.by_half_tanh and table.half_tanh is not None:
-            self._made[key] = self._looked_up(stem, table, table.half_tanh, width)
+            self._made[key] = self._looked_up(stem, table, table.half_tanh, width, up)
         if key not in self._made:
             decay = self._decay(table, width)
             name = f"kt_{stem}{len(self._made)}"
@@ -190,20 +203,23 @@ class Functions:
             self._made[key] = CExpression(name, bits)
         return self._made[key]
 
-    def _looked_up(self, stem: str, table: Exponential, entries: tuple[int, ...], width: int) -> CExpression:
+    def _looked_up(self, stem: str, table: Exponential, entries: tuple[int, ...], width: int, up: int) -> CExpression:
         """Sigmoid and tanh from tanh(|v| / 2): with x = one**2 / (one + e**-|v|), an entry is the whole part of 2x less one, and a sigmoid
-        that of x for v >= 0, of one - x for v < 0. Only where e**-|v| is 0 or 1 is x a whole number."""
+        that of x for v >= 0, of one - x for v < 0. Only where e**-|v| is 0 or 1 is x a whole number: 0 is, in the last entry, where x is
+        one."""
         name, last, one = f"kt_{stem}{len(self._made)}", len(entries) - 1, 1 << table.scale
         result = int_type(width_for(0, one))
         body = Writer()
-        _distance(body, width, last)
+        _distance(body, width, last, up)
         body.line(f"{result} r = KT_LOAD{table.bits}(&{self.array(table.bits, entries)}[t]);")
         if stem == "sigmoid":
             body.line(f"r = ({result})((u{result})(r + {one}) >> 1);")
-            body.line(f"return v < 0 ? ({result})({one - 1} - r + (t == {last})) : r;")
+            body.line("if (v >= 0) return r;")
+            body.line(f"r = ({result})({one - 1} - r);")
+            body.line(f"return ({result})(r < 0 ? 0 : r);")
         else:
             body.line(f"return v < 0 ? ({result})-r : r;")
-        self._define(name, table, width, width_for(0, one), LOGISTICS[stem], body)
+        self._define(name, table, width, width_for(0, one), LOGISTICS[stem], body, up)
         return CExpression(name, width_for(0, one))
 
     def _fraction(self, table: Exponential, numerator: str, one: str) -> str:
@@ -224,11 +240,26 @@ def fraction(width: int) -> tuple[str, str]:
     )
 
 
-def _distance(body: Writer, width: int, last: int) -> None:
-    """t = |v|, at most `last`."""
+def _distance(body: Writer, width: int, last: int, up: int = 0) -> None:
+    """t = |v| * 2**up, at most `last`."""
     kind = f"uint{width}_t"
     body.line(f"{kind} t = v < 0 ? ({kind})(0u - ({kind})v) : ({kind})v;")
-    body.line(f"if (t > {last}) t = {last};")
+    if up:
+        body.line(f"t = ({kind})(t > {last >> up} ? {last} : t << {up});")
+    else:
+        body.line(f"if (t > {last}) t = {last};")
+
+
+def _of_distance(table: Exponential) -> bool:
+    """Whether the place in the table is -v, from 0 on."""
+    return table.reference == 0 and table.sign < 0 and not isinstance(table, LibraryExponential)
+
+
+def _distance_below(body: Writer, last: int) -> None:
+    """t = -v of a byte v below 0, otherwise 0; at most `last`."""
+    body.line("uint8_t t = (uint8_t)(v < 0 ? (uint8_t)(0u - (uint8_t)v) : 0);")
+    if last < 1 << 7:
+        body.line(f"if (t > {last}) t = {last};")
 
 
 def _limit(body: Writer, table: Exponential, width: int) -> None:

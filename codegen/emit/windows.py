@@ -7,11 +7,13 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 
 from kilotune.codegen import ir
+from kilotune.codegen.emit.common_windows import pool_function, pool_numbers
 from kilotune.codegen.emit.context import Context, OperationRow, counters_of, visit
 from kilotune.codegen.emit.iteration import element_number, iterate
 from kilotune.codegen.emit.operators import CExpression, cast
 from kilotune.codegen.emit.schedule import WindowAxis, window_axes
 from kilotune.codegen.emit.writer import counter_type
+from kilotune.codegen.fixed.table import Column
 
 
 def inside(places: Sequence[tuple[str, WindowAxis]]) -> str:
@@ -47,6 +49,18 @@ def emit_maxpool(context: Context, operation: ir.MaxPool, row: OperationRow) -> 
     """The largest element under every position of the window; padded places never win."""
     writer, storage = context.writer, context.storage
     bits, kind = storage.bits[operation.a.variable], storage.type_of(operation.a.variable)
+    numbers = (
+        pool_numbers(context, operation)
+        if storage.is_integer(operation.a.variable) and row[Column.SHIFT_OUT] == 0
+        else None
+    )
+    if numbers is not None:
+        pointed = f"kt_int{bits}"
+        name = f"kt_pool{bits}"
+        context.operators.require(name, pool_function(name, pointed, context.arithmetic.least(bits), numbers))
+        places = storage.address(operation.a, []), storage.address(operation.out, [])
+        writer.line(f"{name}((const {pointed} *)({places[0]}), {places[1]}{numbers.passed()});")
+        return
     over = operation.out if walks_over(context, operation, operation.out) else None
     with walked(context, over) as target, _positions(context, operation, over is not None) as at:
         writer.line(f"{kind} largest = {context.arithmetic.least(bits)};")

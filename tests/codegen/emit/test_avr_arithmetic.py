@@ -10,13 +10,14 @@ import pytest
 
 from kilotune.codegen import ir
 from kilotune.codegen.arrays import IntArray
-from kilotune.codegen.emit.called_code import called_rows, called_sum
+from kilotune.codegen.emit.called_code import called_groups, called_rows, called_sum, most_groups
 from kilotune.codegen.emit.products import accumulation, product
 from kilotune.codegen.emit.requantising import SCALED, SCALED_EVEN, SHORTENED
 from kilotune.codegen.emit.shared_divisions import shared_division
 from kilotune.codegen.emit.shifts import division
 from kilotune.codegen.emit.tables import fraction
 from kilotune.codegen.fixed.arithmetic import Rounding, scale_down, wrap
+from kilotune.codegen.fixed.encoding import LAYOUTS
 from kilotune.evaluators.architectures.avr.machine import load_shim
 from kilotune.evaluators.architectures.avr.run import AvrTarget
 from kilotune.evaluators.simulated import Artefact
@@ -29,6 +30,7 @@ pytestmark = [
     pytest.mark.slow,
 ]
 PRELUDE = (
+    '#define KT_CALL "%~call"\n'
     "#define KT_INLINE static inline __attribute__((always_inline))\n"
     "#define KT_NOINLINE static __attribute__((noinline))\n"
 )
@@ -190,8 +192,43 @@ def test_sums_that_are_called(bits: int, in_flash: bool, level: str) -> None:
         np.testing.assert_array_equal(found[:, column], wrap(inputs[:, 0] + products, bits), err_msg=calls[column])
 
 
+@pytest.mark.parametrize("packed", [0, 1])
+@pytest.mark.parametrize("bits", [16, 32])
+def test_sums_of_packed_codes_that_are_called(bits: int, packed: int) -> None:
+    """Codes of every width that fills bytes, with the input's bytes: a group, and as many as there may be at most, over and over."""
+    random = np.random.default_rng(packed)
+    inputs = random.integers(-(2**31), 2**31, (6, 64))
+    inputs[0] = -2139062144
+    read = inputs.astype("<i4").view(np.int8).astype(np.int64)
+    functions, calls, expected = [("flash", "#include <avr/pgmspace.h>\n#define KT_FLASH_BY_LPM")], [], []
+    for width in (1, 2, 4):
+        per_byte, low = 8 // width, 1 << (width - 1)
+        codes = random.integers(-low, low, 256)
+        codes[:16] = -low
+        stored = LAYOUTS[width].pack(codes + low).hex(" ").split()
+        array = f"static const uint8_t codes{width}[] PROGMEM = {{{', '.join(f'0x{byte}' for byte in stored)}}};"
+        kinds = [("const int8_t", False), ("const int8_t", False)]
+        kinds[packed] = ("const uint8_t", True)
+        total = called_groups(f"sum{width}", kinds, packed, width, bits, NOT_CALLED)
+        assert total is not None
+        functions += [(f"codes{width}", array), (f"sum{width}", total)]
+        weights = np.where(codes < 0, -1, 1) if width == 1 else codes
+        for groups in (1, 3, most_groups(width)):
+            pointers = ["(const int8_t *)x + 1"] * 2
+            pointers[packed] = f"codes{width} + {0 if groups > 3 else 2}"
+            calls.append(f"(int{bits}_t)sum{width}((uint{bits}_t)x[0], {', '.join(pointers)}, {groups})")
+            first, count = 0 if groups > 3 else 2 * per_byte, groups * per_byte
+            products = (read[:, 1 : 1 + count] * weights[first : first + count]).sum(axis=1)
+            expected.append(wrap(inputs[:, 0] + products, bits))
+    found = run(functions, calls, inputs, "-Os")
+    for column, sums in enumerate(expected):
+        np.testing.assert_array_equal(found[:, column], sums, err_msg=calls[column])
+
+
 def test_other_sums_are_not_called() -> None:
     pointer = "const int8_t"
     for make in (called_sum, called_rows):
         assert make("sum", [(pointer, True), (pointer, True)], 16, "") is None
         assert make("sum", [(pointer, True), (pointer, False)], 64, "") is None
+    assert called_groups("sum", [(pointer, True), (pointer, True)], 0, 4, 16, "") is None
+    assert called_groups("sum", [(pointer, True), (pointer, False)], 0, 6, 16, "") is None

@@ -1,0 +1,95 @@
+"""Layers of a convolutional network that share functions in compact code: the same results, whatever tells the layers apart."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from kilotune.codegen import ir
+from kilotune.codegen.emit.c import CSource, emit_c
+from kilotune.codegen.emit.common_windows import told_apart
+from kilotune.codegen.emit.shape import SHAPES
+from kilotune.codegen.fixed.encoding import ParameterEncoding
+from kilotune.codegen.fixed.shiftry import ShiftryLowering
+from kilotune.codegen.fixed.table import FixedBatch
+from kilotune.evaluators.fixed_point.reference import run_reference
+from tests.codegen.emit.compiled import compile_sources, needs_compiler
+from tests.codegen.emit.random_programs import RandomModel
+
+_HERE = ir.Location("layers.sd", 1, 1)
+LAYERS = {
+    "as in LeNet": ((8, 8, 1), [((3, 3), 1, (1, 1, 1, 1), 6), ((3, 3), 1, (1, 1, 1, 1), 4)]),
+    "not square": ((9, 6, 2), [((3, 2), 1, (1, 1, 0, 1), 3), ((2, 3), 1, (0, 1, 1, 1), 2)]),
+    "with strides": ((11, 11, 1), [((3, 3), 2, (1, 1, 1, 1), 2), ((3, 3), 1, (2, 1, 1, 2), 3)]),
+    "smaller than a kernel": ((4, 4, 1), [((5, 5), 1, (2, 2, 2, 2), 3), ((5, 5), 1, (2, 2, 2, 2), 2)]),
+}
+"""The image and two convolutions, each with a pool of 2 x 2 behind it: kernel, stride, padding, filters."""
+
+
+def network(name: str) -> RandomModel:
+    shape, layers = LAYERS[name]
+    random = np.random.default_rng(len(name))
+    variables = [ir.Variable("x", (1, *shape), ir.Role.INPUT, _HERE)]
+    parameters, body = {}, list[ir.Statement]()
+    for number, (kernel, stride, padding, filters) in enumerate(layers):
+        image = variables[-1]
+        weights = (1, *kernel, image.shape[3], filters)
+        size = [(image.shape[1 + k] + sum(padding[2 * k : 2 * k + 2]) - kernel[k]) // stride + 1 for k in (0, 1)]
+        parameters[f"w{number}"] = random.uniform(-2, 2, weights)
+        w = ir.Variable(f"w{number}", weights, ir.Role.PARAMETER, _HERE)
+        y = ir.Variable(f"y{number}", (1, *size, filters), ir.Role.TEMPORARY, _HERE)
+        p = ir.Variable(f"p{number}", (1, size[0] // 2, size[1] // 2, filters), ir.Role.TEMPORARY, _HERE)
+        body.append(ir.Conv2D(ir.whole(y), _HERE, ir.whole(image), ir.whole(w), (stride, stride), padding))
+        body.append(ir.MaxPool(ir.whole(p), _HERE, ir.whole(y), (2, 2), (2, 2)))
+        variables += [w, y, p]
+    program = ir.Program("layers", tuple(variables), tuple(body), ir.whole(variables[-1]), ir.ResultKind.REAL)
+    return RandomModel(program, parameters, random.uniform(-2, 2, (4, variables[0].size)))
+
+
+def candidate(model: RandomModel, encoding: ParameterEncoding | None) -> FixedBatch:
+    """Of 8 bits, with weights that are stored so."""
+    variables = model.program.variables
+    encoded = np.array([[0 if encoding and v.role is ir.Role.PARAMETER else -1 for v in variables]], dtype=np.int32)
+    scales = [5 if v.role is not ir.Role.TEMPORARY else 3 for v in variables]
+    encodings = (encoding,) if encoding else ()
+    return ShiftryLowering(model.program, {}).lower([[8] * len(variables)], [scales], encoded, encodings)
+
+
+def compact(model: RandomModel, batch: FixedBatch, number: int) -> CSource:
+    return emit_c(batch, model.parameters, shape=SHAPES["compact"], name=f"m{number}", function=f"f{number}")
+
+
+@needs_compiler
+@pytest.mark.parametrize(
+    "encoding", [None, ParameterEncoding(4), ParameterEncoding(4, codebook=True), ParameterEncoding(6, 1)]
+)
+def test_layers_that_share_functions_compute_the_definition(encoding: ParameterEncoding | None, tmp_path: Path) -> None:
+    models = [network(name) for name in LAYERS]
+    batches = [candidate(model, encoding) for model in models]
+    sources = [compact(model, batch, n) for n, (model, batch) in enumerate(zip(models, batches, strict=True))]
+    built = compile_sources(sources, tmp_path, ("-O1", "-fsanitize=undefined", "-fno-sanitize-recover=all"))
+    for number, (model, batch) in enumerate(zip(models, batches, strict=True)):
+        expected = run_reference(batch, model.parameters, model.features)[0]
+        assert len(np.unique(expected)) > 3
+        np.testing.assert_array_equal(built.run(number, model.features), expected)
+
+
+def test_a_second_layer_is_a_call() -> None:
+    model = network("as in LeNet")
+    text = compact(model, candidate(model, ParameterEncoding(4)), 0).source
+    for name in ("kt_window_ram8_ram8_16", "kt_pool8", "kt_unpack_codes8_4"):
+        assert text.count(f" {name}(") + text.count(f"\t{name}(") >= 3, name
+        assert text.count(f"KT_NOINLINE void {name}(") + text.count(f"KT_NOINLINE uint16_t {name}(") == 1
+    plain = emit_c(candidate(model, None), model.parameters).source
+    assert "kt_window" not in plain
+    assert "kt_pool" not in plain
+
+
+def test_equal_numbers_are_one_argument() -> None:
+    layers = [{"a": 1, "b": 8, "c": 8, "d": 3}, {"a": 6, "b": 4, "c": 4, "d": 3}]
+    first, second = (told_apart(layers, one) for one in layers)
+    assert first.texts == second.texts == {"a": "n0", "b": "n1", "c": "n1", "d": "3"}
+    assert (first.passed(), second.passed()) == (", 1, 8", ", 6, 4")
+    assert first.declared() == ", uint8_t n0, uint8_t n1"
