@@ -15,29 +15,31 @@ from functools import partial
 
 import numpy as np
 
-from kilotune.codegen.cm.mapping import stages_by_core
-from kilotune.codegen.cm.pipeline import GMEM
-from kilotune.evaluators.cm.bound import core_ticks, link_loads
+from kilotune.evaluators.cm.bound import core_ticks
 from kilotune.search.space import Assignment
-from kilotune.spaces.cm.annealing import AnnealedPlacement, Annealer
+from kilotune.spaces.cm.annealing import COLD, COLD_SHARED, HOT, AnnealedPlacement, Annealer
 from kilotune.spaces.cm.arrangement import arranged
 from kilotune.spaces.cm.baselines import snake_placement
 from kilotune.spaces.cm.buffers import ALL_OF_IT, AS_HELD, HELD_IMAGES
 from kilotune.spaces.cm.candidates import OBJECTIVES, CmCandidates
-from kilotune.spaces.cm.designs import Design, carried_over, routes_of
+from kilotune.spaces.cm.designs import Design
 from kilotune.spaces.cm.evening import evened
 from kilotune.spaces.cm.lowered import LoweredPipeline, cores_needed
+from kilotune.spaces.cm.neighbours import neighbour
 from kilotune.spaces.cm.pacing import Replicas, grained_replicas, paced_replicas, paces, thinned_replicas
 from kilotune.spaces.cm.replication import ONCE, Replication
 from kilotune.spaces.cm.room import crowded, roomier, spread_out, too_large
 from kilotune.spaces.cm.sharing import Cores, balanced
 from kilotune.spaces.cm.worked_out import WorkedOut
 
-FIRST_MOVES, LONG_MOVES = 150_000, 1_000_000
-HOTTEST_LINKS = 4
+FIRST_MOVES, LONG_MOVES, REPAIR_MOVES = 150_000, 1_000_000, 50_000
 LEVELS = 12
 FIRST_LEVELS, EARLY_LEVELS, LONG_LEVELS = 2, 5, 3
 FEW = 10
+FAR_FEWER = 0.5
+"""A design that promises at most this share of the best ticks gets its room, and is measured, before others are looked at."""
+
+FEW_CORES = 0.01
 STEP = 0.03
 THICKNESSES = (0.5, 0.75)
 GRAINS = (0.5, 0.25, 1.0)
@@ -54,7 +56,10 @@ LOOSE = 1.01
 """By how many times as much as the busiest shared core, when all are filled evenly, one may do when stages are laid out."""
 
 EQUALLY_GOOD = 8
-SPREADING_ROUNDS = 3
+LOOKED_AT = 3
+"""The best design, the one that is annealed, and the one that it was before."""
+
+EARLY_ROUNDS, SPREADING_ROUNDS = 2, 3
 """The first brings most; what is left after three are single layers."""
 
 SHOWN_BUFFERS = 2
@@ -93,8 +98,12 @@ def _by_measurement(search: _Joint) -> Iterator[Assignment | None]:
     levels = search.levels()
     while least > search.space.least_objective:
         replicas = next(levels, None)
-        start = search.laid_out(replicas) if replicas is not None else None if best is None else search.neighbour(best)
-        if start is None and best is None:
+        start = None
+        if replicas is not None:
+            start = search.laid_out(replicas)
+        elif best is not None:
+            start = neighbour(search.space, best, search.rng)
+        else:
             return
         design = None if start is None else search.improve(start, FIRST_MOVES)
         value = math.inf if design is None or not search.fits(design) else search.measured(design)
@@ -108,25 +117,28 @@ def _by_measurement(search: _Joint) -> Iterator[Assignment | None]:
 def _by_levels(search: _Joint) -> Generator[Assignment | None, None, Design | None]:
     """The best design of all speeds that the cores can be brought to: a short annealing of each, then a long one of the most promising,
     of the first few by themselves so that something good is known early. All is done for a design at once until something fits, where it
-    promises the bound, and where that takes no longer than a few annealings; where it takes longer, for the better of the first two."""
+    promises the bound or far less than what is known, and where measuring it takes no longer than a few annealings; where nothing among
+    the first two is so, for the better of them."""
     best: Design | None = None
+    first: Design | None = None
     annealed: list[Design] = []
     for number, replicas in enumerate(search.levels()):
         design = search.laid_out(replicas)
         if best is not None and search.floor(design) >= best.ticks:
             continue
-        design = search.improve(design, FIRST_MOVES)
+        # What lacks room as it is laid out mostly lacks it annealed as well, and would have to be annealed anew.
+        design = search.improve(search.roomier(design) or design, FIRST_MOVES)
         waits = best is not None and search.fits(best) and design.ticks > search.space.least_ticks
         if waits:
             annealed.append(design)
-        if waits and not search.is_quickly_measured(design):
+        if waits and not search.is_quickly_measured(design) and not search.is_far_better(design, best):
             yield None
         else:
             best = yield from _finished(search, design, best)
-        if number == FIRST_LEVELS and annealed and not search.is_quickly_measured(design):
+        first = best if number == 0 else first
+        if number == FIRST_LEVELS and annealed and best is first and not search.is_quickly_measured(design):
             # A long annealing and the room that it asks for once more would take a large network all of a minute.
-            first = min(annealed, key=lambda one: one.ticks)
-            best = yield from _finished(search, first, best)
+            best = yield from _finished(search, min(annealed, key=lambda one: one.ticks), best)
         if number == EARLY_LEVELS:
             best = yield from _long_annealed(search, annealed, 1, best)
     return (yield from _long_annealed(search, annealed, LONG_LEVELS, best))
@@ -154,11 +166,14 @@ def _finished(search: _Joint, design: Design, best: Design | None) -> Generator[
         if roomier is None:
             break
         # Other ways make other buffers: what annealing makes of it may be too large again, as it came it is not.
-        design = search.improve(roomier, FIRST_MOVES)
+        design = search.repaired(roomier, design)
         if last and not search.fits(design):
             design = search.improve(roomier, 0)
     if best is not None and not waiting and search.is_better(design, best):
-        design = search.uncrowded(design)
+        early = search.is_far_better(design, best) and not search.is_quickly_measured(design)
+        if early and search.fills_cores(design):
+            yield search.sketched(design)
+        design = search.uncrowded(design, *((EARLY_ROUNDS, 0) if early else (SPREADING_ROUNDS, LONG_MOVES)))
     if best is None or (search.fits(design) and (waiting or design.ticks < best.ticks)):
         yield from search.shown(design, at_once=waiting)
         return design
@@ -171,7 +186,7 @@ def _by_neighbours(search: _Joint, best: Design) -> Generator[Assignment | None,
     here, in_vain = best, 0
     while best.ticks > search.space.least_ticks:
         again = search.rng.random() < 0.3
-        other = here if again else search.neighbour(here)
+        other = here if again else neighbour(search.space, here, search.rng)
         if other is None or search.floor(other) >= best.ticks:
             here, in_vain = best, in_vain + 1
             yield None
@@ -200,7 +215,7 @@ class _Joint:
         self._runs = 0
         self._annealed = math.inf
         self._shown: Design | None = None
-        self._looked_at: tuple[Design, dict[str, float]] | None = None
+        self._looked_at: list[tuple[Design, dict[str, float]]] = []
 
     def levels(self) -> Iterator[Replicas]:
         """None at all, then what keeps each pace that fits into the cores, from the fastest on."""
@@ -258,14 +273,23 @@ class _Joint:
         alone = max(math.ceil(cost.ticks(design.replicas[cost.shape.name])) for cost in costs)
         return max(design.lowered.compute_ticks, alone, self.space.least_ticks)
 
-    def improve(self, design: Design, moves: int) -> Design:
-        """Anneal towards as few ticks as its cores and its thickest stream take, whatever can be reached of that."""
+    def improve(self, design: Design, moves: int, *, cold: bool = False) -> Design:
+        """Anneal towards as few ticks as its cores and its thickest stream take, whatever can be reached of that. cold: at the last
+        temperature from the first move on."""
         lowered = design.lowered
         self._runs += 1
         run = self._runs
-        placement = self._worked_out.placement(design, run, moves, lambda: self._annealed_placement(design, run, moves))
+        placement = self._worked_out.placement(
+            design, run, moves, lambda: self._annealed_placement(design, run, moves, cold)
+        )
         self._annealed += _annealing_work(lowered, moves)
         return Design(design.replicas, lowered, placement)
+
+    def repaired(self, wider: Design, before: Design) -> Design:
+        """A design that has been given more replicas: after a short cold walk where that brings it back to the ticks of the one before it,
+        which leaves its ways, and so its buffers, much as they were; annealed otherwise."""
+        cold = self.improve(wider, REPAIR_MOVES, cold=True)
+        return cold if cold.ticks <= before.ticks else self.improve(wider, FIRST_MOVES)
 
     def is_quickly_measured(self, design: Design) -> bool:
         """Whether its measurement takes no more work than a few short annealings, about as many as there are speeds of the cores."""
@@ -275,94 +299,60 @@ class _Joint:
         """By packets: with all buffers that are shown."""
         return SHOWN_BUFFERS * SIMULATED_IMAGES * sum(stream.packets for stream in design.lowered.streams)
 
-    def _annealed_placement(self, design: Design, run: int, moves: int) -> AnnealedPlacement:
+    def _annealed_placement(self, design: Design, run: int, moves: int, cold: bool) -> AnnealedPlacement:
         lowered = design.lowered
         annealer = Annealer(lowered.streams, lowered.needs, self.space.hardware, self.space.strict)
         floor = self.floor(design)
         here = annealer.run(design.placement, 1 << 60, 0, 1, 1, 0) or design.placement
         thickest = max(stream.image_load for stream in lowered.streams)
         widest = max(link.width for link in self.space.hardware.links)
-        target = max(-(-thickest // widest), floor)
-        if self.space.hardware.stages_per_core == 1:
+        target, shared = max(-(-thickest // widest), floor), self.space.hardware.stages_per_core > 1
+        if not shared:
             target = min(math.ceil(WITHIN_REACH * target), here.ticks - 1)
         seed = (self.seed << 20) + run
-        return annealer.run(here, here.ticks, moves, max(target, floor), floor, seed) or here
-
-    def neighbour(self, design: Design) -> Design | None:
-        """A layer more or less often there, or cut the other way; the stages that stay, stay where they are."""
-        space, rng = self.space, self.rng
-        hot = rng.random() < 0.6
-        names = self._hot_layers(design) if hot else [shape.name for shape in space.shapes]
-        name = names[int(rng.integers(len(names)))]
-        cost = next(c for c in space.costs if c.shape.name == name)
-        options = [r for r in cost.shape.replications() if r != design.replicas[name]]
-        if hot and rng.random() < 0.7:
-            options = [r for r in options if r.count > design.replicas[name].count][:4] or options
-        if not options:
-            return None
-        replicas = {**design.replicas, name: options[int(rng.integers(min(len(options), 6)))]}
-        while cores_needed(space.costs, replicas, space.cores) > space.hardware.cores:
-            shrinkable = [c for c in space.costs if replicas[c.shape.name].count > 1 and c.shape.name != name]
-            if not shrinkable:
-                return None
-            one = shrinkable[int(rng.integers(len(shrinkable)))].shape
-            fewer = [r for r in one.replications() if r.count < replicas[one.name].count]
-            replicas[one.name] = fewer[-1]
-        return carried_over(self.space, design, replicas, self.rng)
-
-    def _hot_layers(self, design: Design) -> list[str]:
-        """Those that send or receive over the busiest links, or the slowest ones where the cores are the bottleneck."""
-        lowered, hardware = design.lowered, self.space.hardware
-        busy = core_ticks(lowered.image_ticks, design.placement.cores)
-        if busy >= design.placement.ticks:
-            by_core = stages_by_core(design.placement.cores).values()
-            slow = (own for own in by_core if sum(lowered.image_ticks[stage] for stage in own) == busy)
-            return sorted({lowered.pipeline.stages[stage].layer for own in slow for stage in own})
-        routes = routes_of(self.space, design)
-        use = link_loads(lowered.streams, routes, hardware.links) / [k.width for k in hardware.links]
-        hottest = set(np.argsort(-use)[:HOTTEST_LINKS].tolist())
-        ends = {
-            end
-            for stream, route in zip(lowered.streams, routes, strict=True)
-            if hottest & set(route)
-            for end in (stream.writer, stream.reader)
-        }
-        return sorted({lowered.pipeline.stages[end].layer for end in ends - {GMEM}})
+        hot = HOT if not cold else COLD_SHARED if shared else COLD
+        return annealer.run(here, here.ticks, moves, max(target, floor), floor, seed, hot=hot) or here
 
     def is_better(self, design: Design, best: Design) -> bool:
         """Fewer ticks, and its least buffers fit into the cores."""
         return design.ticks < best.ticks and self.fits(design)
+
+    def is_far_better(self, design: Design, best: Design | None) -> bool:
+        """Whether it promises so much fewer ticks that what others like it promise matters little beside."""
+        return best is not None and design.ticks <= FAR_FEWER * best.ticks
 
     def fits(self, design: Design) -> bool:
         """Whether no core's buffers exceed its SRAM when they have no room to spare."""
         return not self._too_large(design)
 
     def _too_large(self, design: Design) -> dict[str, float]:
-        """See `spaces.cm.room`; of the last design it is remembered, for several steps ask one after the other."""
-        if self._looked_at is None or self._looked_at[0] is not design:
-            self._looked_at = design, too_large(self.space, design)
-        return self._looked_at[1]
+        """See `spaces.cm.room`; of the last designs it is remembered, for several steps ask one after the other."""
+        for seen, found in self._looked_at:
+            if seen is design:
+                return found
+        self._looked_at = [*self._looked_at[1 - LOOKED_AT :], (design, too_large(self.space, design))]
+        return self._looked_at[-1][1]
 
     def roomier(self, design: Design) -> Design | None:
         """With replicas enough for its least buffers; None: they fit, or cannot: see `spaces.cm.room`."""
         return roomier(self.space, design, self._too_large(design), self.rng)
 
-    def uncrowded(self, design: Design) -> Design:
+    def uncrowded(self, design: Design, rounds: int, moves: int) -> Design:
         """With more replicas of the layers that would hold up others, annealed anew each time; the design itself where there are none,
-        and the last one whose buffers fit where cores or rounds end first."""
+        and the last one whose buffers fit where cores or rounds end first. moves: more, where that has made it slower."""
         found = design
-        for _ in range(SPREADING_ROUNDS):
+        for _ in range(rounds):
             crowds = self._worked_out.crowds(found, partial(crowded, self.space, found))
             self._annealed += HELD_IMAGES * sum(stream.packets for stream in found.lowered.streams)
             wider = spread_out(self.space, found, crowds, self.rng) if crowds else None
             if wider is None:
                 break
-            annealed = self.improve(wider, FIRST_MOVES)
-            if not self.fits(annealed):
+            repaired = self.repaired(wider, found)
+            if not self.fits(repaired):
                 break
-            found = annealed
-        if found.ticks > design.ticks:  # as many moves again as brought the design where it was
-            longer = self.improve(found, LONG_MOVES)
+            found = repaired
+        if moves and found.ticks > design.ticks:
+            longer = self.improve(found, moves)
             found = longer if self.is_better(longer, found) else found
         return found
 
@@ -375,7 +365,19 @@ class _Joint:
             yield None
             return
         self._annealed, self._shown = 0.0, design
-        yield from itertools.islice(self.candidates(design), SHOWN_BUFFERS)
+        candidates = itertools.islice(self.candidates(design), SHOWN_BUFFERS)
+        yield next(candidates)
+        if self.measured(design) > design.ticks:  # else no buffers are better
+            yield from candidates
+
+    def fills_cores(self, design: Design) -> bool:
+        """Whether hardly a core is left with which room could be given."""
+        cores = self.space.hardware.cores
+        return cores - cores_needed(self.space.costs, design.replicas, self.space.cores) < FEW_CORES * cores
+
+    def sketched(self, design: Design) -> Assignment:
+        """With buffers that can be told without a simulation of what streams hold."""
+        return self.space.candidate(design.replicas, design.placement.cores, design.placement.shapes, ALL_OF_IT)
 
     def measured(self, design: Design) -> float:
         """The leading objective of a design; infinity for one that fails."""

@@ -18,7 +18,7 @@ from kilotune.evaluators.cm.occupancy import held_packets
 from kilotune.evaluators.cm.timing import load_timing
 from kilotune.spaces.cm import joint
 from kilotune.spaces.cm.annealing import load_kernel
-from kilotune.spaces.cm.buffers import AS_HELD, HELD_IMAGES
+from kilotune.spaces.cm.buffers import ALL_OF_IT, AS_HELD, HELD_IMAGES
 from kilotune.spaces.cm.designs import Design, carried_over, routes_of
 from kilotune.spaces.cm.lowered import cores_needed
 from kilotune.spaces.cm.room import crowded, spread_out, too_large
@@ -104,7 +104,7 @@ def test_layers_that_would_hold_up_others_get_more_replicas_and_images_come_soon
     crowds = crowded(space, crowding)
     assert crowds
     assert min(crowds.values()) > 1
-    wider = search.uncrowded(crowding)
+    wider = search.uncrowded(crowding, joint.SPREADING_ROUNDS, 20_000)
     assert sum(crowded(space, wider).values()) < sum(crowds.values())
     assert not too_large(space, wider)
     assert search.measured(wider) < 0.9 * search.measured(crowding)
@@ -131,6 +131,64 @@ def test_a_search_goes_on_with_designs_that_have_been_given_room(monkeypatch: py
     assert [candidate for candidate in shown if candidate is not None] == list(
         itertools.islice(search.candidates(best), 2)
     )
+
+
+@pytest.mark.parametrize(("level", "shown"), [(0, 1), (3, 2)])
+def test_other_buffers_are_shown_only_where_the_first_ones_are_slower_than_the_design_promises(
+    level: int, shown: int
+) -> None:
+    if load_timing() is None:
+        pytest.skip("a C compiler simulates this")
+    space = dense_space(8192)
+    search, design = annealed(space, level)
+    candidates = [candidate for candidate in search.shown(design, at_once=True) if candidate is not None]
+    assert len(candidates) == shown
+    ticks = [space.measure(candidate).metrics["ticks_per_image"] for candidate in candidates]
+    assert (ticks[0] == design.ticks) == (shown == 1)
+
+
+def test_a_design_with_more_room_is_annealed_anew_only_where_a_cold_walk_leaves_it_slower(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    if load_kernel() is None:
+        pytest.skip("without a C compiler a walk takes long")
+    monkeypatch.setattr(joint, "FIRST_MOVES", 3000)
+    space, moves = dense_space(65536), []
+    search, design = annealed(space, 3)
+    one = space.shapes[-1]
+    more = next(r for r in one.replications() if r.count > design.replicas[one.name].count)
+    wider = carried_over(space, design, {**design.replicas, one.name: more}, np.random.default_rng(0))
+    improve = search.improve
+
+    def counted(start: Design, count: int, *, cold: bool = False) -> Design:
+        moves.append(count)
+        return improve(start, count, cold=cold)
+
+    monkeypatch.setattr(search, "improve", counted)
+    for ticks, expected in ((1 << 40, [joint.REPAIR_MOVES]), (1, [joint.REPAIR_MOVES, 3000])):
+        before = dataclasses.replace(design, placement=dataclasses.replace(design.placement, ticks=ticks))
+        assert search.repaired(wider, before).ticks < improve(wider, 0).ticks
+        assert moves == expected
+        moves.clear()
+
+
+@pytest.mark.parametrize(("few_cores", "buffers"), [(0.01, AS_HELD), (1.0, ALL_OF_IT)])
+def test_where_measuring_takes_long_one_that_promises_far_less_is_shown_before_others_are_annealed(
+    few_cores: float, buffers: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At once, with full memories, where too few cores are left to give it room."""
+    for name, few in (("FIRST_MOVES", 3000), ("FEW", 0), ("FAR_FEWER", 0.9), ("FEW_CORES", few_cores)):
+        monkeypatch.setattr(joint, name, few)
+    space = dense_space(1 << 17)
+    search, begun = joint._Joint(space, 0), []
+    laid_out = search.laid_out
+    monkeypatch.setattr(search, "laid_out", lambda replicas: begun.append(replicas) or laid_out(replicas))
+    shown = [(len(begun), c) for c in itertools.islice(joint._by_levels(search), 3) if c is not None]
+    assert [number for number, _ in shown] == [1, 2, 2][: len(shown)]
+    assert len(shown) > 1
+    assert {shown[1][1][f"buffer {shape.name}"] for shape in space.shapes} == {buffers}
+    ticks = [space.measure(candidate).metrics["ticks_per_image"] for _, candidate in shown]
+    assert ticks[1] < ticks[0]
 
 
 def test_the_most_crowded_layers_come_first_where_cores_are_few() -> None:

@@ -54,10 +54,10 @@ def test_layers_whose_buffers_do_not_fit_get_more_replicas(monkeypatch: pytest.M
     links = tuple(around + [link for link in mesh.links if mesh.gmem in (link.source, link.target)])
     space = CmSpace.of(integer_shape(weightless("squeezenet1.0")), dataclasses.replace(mesh, links=links))
     steps = itertools.islice(joint.joint_annealing(space, 0), 8)
-    metrics = [space.measure(candidate).metrics for candidate in steps if candidate is not None][::2][:2]
-    assert len(metrics) == 2
+    metrics = [space.measure(candidate).metrics for candidate in steps if candidate is not None]
     assert all(found["core_sram_bytes"] <= mesh.sram_bytes for found in metrics)
-    assert metrics[1]["cores"] > 90, "the fastest replications take that many"
+    once, *others = metrics
+    assert max(found["cores"] for found in others) > max(90, once["cores"]), "the fastest replications take that many"
 
 
 def test_a_search_with_little_memory_ends_with_what_fits(monkeypatch: pytest.MonkeyPatch) -> None:
