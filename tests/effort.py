@@ -10,7 +10,7 @@ EXPLORES = os.environ.get("HYPOTHESIS_PROFILE") == "explore"
 def effort(usual: int, explored: int) -> int:
     """How many examples or seeds a test takes in `make test`, and in `make explore`.
 
-    The usual number is several times that after which broken code was seen; one example costs so much there (a compiler, an
-    execution) that more of them would be most of what the suite takes.
+    The usual number is at least twice that after which deliberately broken code was seen. One example executes whole networks or
+    programs, so that more of them would be much of what the suite takes.
     """
     return explored if EXPLORES else usual
