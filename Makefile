@@ -34,11 +34,11 @@ fuzz: $(VENV)/.test-installed
 quick: $(VENV)/.test-installed
 	$(BIN)/python -m pytest -n 2 --dist loadgroup -m 'not slow'
 
-# property tests on examples that no run has seen: `make test` takes the same ones each time
+# property tests on examples that no run has seen, and more of those that cost much: `make test` takes the same ones each time
 .PHONY: explore
 explore: $(VENV)/.test-installed debian
 	HYPOTHESIS_PROFILE=explore $(BIN)/python -m pytest -n 2 --dist loadgroup \
-	  $$(grep -rl "^from hypothesis" tests --include="test_*.py")
+	  $$(grep -rlE "^from (hypothesis|tests.effort) " tests --include="test_*.py")
 
 check: lint types
 

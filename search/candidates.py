@@ -51,6 +51,18 @@ def follow(space: Space, answers: Assignment, changes: Mapping[str, Option] | No
 
     In a tree an answer may be missing or no longer offered after a change above it: then the next of the three counts.
     """
+    choose = _answering(answers, changes)
+    if isinstance(space, FlatSpace):
+        return {decision.name: choose(decision) for decision in space.decisions}
+    return complete(space.start(), choose)
+
+
+def follow_tree(tree: Space, answers: Assignment, changes: Mapping[str, Option]) -> dict[str, Option]:
+    """As `follow` does in a space that is not flat, for those who know that it is none: to ask takes longer than a short walk."""
+    return complete(tree.start(), _answering(answers, changes))
+
+
+def _answering(answers: Assignment, changes: Mapping[str, Option] | None) -> Chooser:
     wanted = {**answers, **changes} if changes else answers
 
     def choose(decision: Decision) -> Option:
@@ -60,17 +72,13 @@ def follow(space: Space, answers: Assignment, changes: Mapping[str, Option] | No
                 return option
         return decision.options[0]
 
-    if isinstance(space, FlatSpace):
-        return {decision.name: choose(decision) for decision in space.decisions}
-    return complete(space.start(), choose)
+    return choose
 
 
-def decisions_of(space: Space, candidate: Assignment) -> tuple[Decision, ...]:
+def decisions_in_tree(tree: Space, candidate: Assignment) -> tuple[Decision, ...]:
     """The decisions that the walk to `candidate` meets, in order."""
-    if isinstance(space, FlatSpace):
-        return space.decisions
     met: list[Decision] = []
-    state = space.start()
+    state = tree.start()
     while (decision := state.decision) is not None:
         met.append(decision)
         state = state.take(candidate[decision.name])

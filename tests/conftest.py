@@ -1,9 +1,12 @@
 """What holds for all tests."""
 
+import gc
 import os
 import signal
 import sys
+from collections.abc import Iterator
 
+import pytest
 from hypothesis import settings
 
 pytest_plugins = ("tests.browser",)
@@ -22,3 +25,16 @@ os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 # A shell starts what runs in its background with Ctrl-C ignored, and processes inherit that; some tests send it to theirs.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Iterator[None]:
+    """Half a million objects that stay until the end (modules, tests, parameters) are made without looking for dead ones among them,
+    and are passed over from then on: a third of what collecting takes, in every process of pytest-xdist.
+    """
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()

@@ -11,3 +11,9 @@ from pathlib import Path
 def parsed(path: Path) -> ast.Module:
     """The tree of a file, which nobody may change."""
     return ast.parse(path.read_text())
+
+
+@cache
+def nodes(path: Path) -> tuple[ast.AST, ...]:
+    """All nodes of a file's tree, in the order of `ast.walk`."""
+    return tuple(ast.walk(parsed(path)))

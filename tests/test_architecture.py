@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.import_graph import ImportGraph
-from tests.parsed_sources import parsed
+from tests.parsed_sources import nodes, parsed
 
 pytestmark = pytest.mark.xdist_group("architecture")  # one process parses the sources
 
@@ -40,7 +40,7 @@ def test_tests_of_one_group_share_a_process(request: pytest.FixtureRequest) -> N
 
 def imported_floors(path: Path) -> set[str]:
     modules: list[str] = []
-    for node in ast.walk(parsed(path)):
+    for node in nodes(path):
         if isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{path}: imports are absolute here"
             modules.append(node.module or "")
@@ -85,7 +85,7 @@ PRODUCT = [path for path in SOURCES if not any(path.is_relative_to(folder) for f
 def imported_modules(path: Path) -> set[str]:
     """Every module and name that a file imports, as dotted names."""
     found = set()
-    for node in ast.walk(parsed(path)):
+    for node in nodes(path):
         if isinstance(node, ast.ImportFrom):
             found |= {f"{node.module}.{alias.name}" for alias in node.names}
         elif isinstance(node, ast.Import):
@@ -131,7 +131,7 @@ def test_above_the_problems_nobody_names_a_space() -> None:
     found = {}
     for path in PRODUCT:
         if path.is_relative_to(ROOT / "experiments") and not any(path.is_relative_to(folder) for folder in FAMILIES):
-            for node in ast.walk(parsed(path)):
+            for node in nodes(path):
                 if isinstance(node, ast.Constant) and isinstance(node.value, str):
                     for name in names:
                         if node.value == name or f"--space {name}" in node.value:
@@ -149,7 +149,7 @@ def test_names_say_something() -> None:
 @pytest.mark.slow
 def test_nothing_changes_the_working_directory_or_prints_from_below() -> None:
     for path in SOURCES:
-        calls = [n.func for n in ast.walk(parsed(path)) if isinstance(n, ast.Call)]
+        calls = [n.func for n in nodes(path) if isinstance(n, ast.Call)]
         in_child = path.relative_to(ROOT) == Path("experiments/fuzz/sandbox.py")  # of a process of its own
         assert in_child or not [c for c in calls if isinstance(c, ast.Attribute) and c.attr == "chdir"], path
         if path.relative_to(ROOT).parts[0] != "experiments":
@@ -182,7 +182,7 @@ def test_what_is_computed_for_a_candidate_belongs_to_an_object_that_is_dropped()
     found = set()
     for path in SOURCES:
         name = str(path.relative_to(ROOT))
-        for node in ast.walk(parsed(path)):
+        for node in nodes(path):
             if isinstance(node, ast.FunctionDef) and not name.startswith("experiments/"):
                 texts = {ast.unparse(decorator).removeprefix("functools.") for decorator in node.decorator_list}
                 takes = node.args.args or node.args.vararg
@@ -232,7 +232,7 @@ def test_files_are_written_in_one_place() -> None:
     for path in SOURCES:
         place = str(path.relative_to(ROOT))
         if place not in SCRATCH | WRITERS and not place.startswith((*DEVELOPERS, *BUILDERS)):
-            calls = [node for node in ast.walk(parsed(path)) if isinstance(node, ast.Call)]
+            calls = [node for node in nodes(path) if isinstance(node, ast.Call)]
             found |= {f"{place}:{call.lineno}": ast.unparse(call.func) for call in calls if writes(call)}
     assert found == {}
 
@@ -245,7 +245,7 @@ def test_functions_are_short() -> None:
     """Besides what they say of themselves."""
     long = {}
     for path in sorted([*SOURCES, *(ROOT / "tests").rglob("*.py"), *(ROOT / "docs").rglob("*.py")]):
-        for node in ast.walk(parsed(path)):
+        for node in nodes(path):
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
                 said = node.body[0] if ast.get_docstring(node) is not None else None
                 words = 0 if said is None else said.end_lineno - said.lineno + 1

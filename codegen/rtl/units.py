@@ -8,6 +8,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from types import MappingProxyType
 
 from kilotune.codegen import ir
@@ -78,12 +79,12 @@ class NestUnit:
         last = self.nest.lanes - 1 if self.serial else 0
         return 1 + (self.nest.steps - 1) * self.interval + self.latency + last
 
-    @property
+    @cached_property
     def reads(self) -> frozenset[str]:
         """Variables that it reads."""
         return frozenset(reach.variable for reach in self.nest.reads if reach is not None)
 
-    @property
+    @cached_property
     def writes(self) -> frozenset[str]:
         """The variable that it writes."""
         return frozenset({self.nest.write.variable})
@@ -118,12 +119,12 @@ class SparseUnit:
         """Cycles from the start to the cycle of the last writing."""
         return 1 + self.busy + sum(self.cycles.values()) + self.rows - 1 + self.closing
 
-    @property
+    @cached_property
     def reads(self) -> frozenset[str]:
         """Variables that it reads."""
         return frozenset({self.operation.b.variable})
 
-    @property
+    @cached_property
     def writes(self) -> frozenset[str]:
         """The variable that it writes."""
         return frozenset({self.operation.out.variable})
@@ -141,12 +142,12 @@ class Repeat:
     count: int
     body: tuple[Item, ...]
 
-    @property
+    @cached_property
     def reads(self) -> frozenset[str]:
         """Variables that its body reads."""
         return frozenset().union(*(item.reads for item in self.body))
 
-    @property
+    @cached_property
     def writes(self) -> frozenset[str]:
         """Variables that its body writes."""
         return frozenset().union(*(item.writes for item in self.body))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from dataclasses import dataclass, fields
 
 from kilotune.codegen.fixed.arithmetic import Rounding
@@ -34,7 +35,7 @@ class Parts:
     multipliers: float = 0
 
     def __add__(self, other: Parts) -> Parts:
-        return Parts(*(a + b for a, b in zip(self.numbers, other.numbers, strict=True)))
+        return Parts(*map(operator.add, self.numbers, other.numbers))
 
     def __mul__(self, times: int) -> Parts:
         return Parts(*(a * times for a in self.numbers))

@@ -28,7 +28,7 @@ def unit_parts(unit: Unit, plan: HardwarePlan, family: str) -> Parts:
 def operand_widths(unit: NestUnit, plan: HardwarePlan, family: str) -> tuple[int, ...]:
     """Bits of each operand where it is computed with."""
     count = _NestCount(unit, plan, family)
-    return tuple(count.operand(number, reach)[0] for number, reach in enumerate(unit.nest.reads))
+    return tuple(count.width(number, reach) for number, reach in enumerate(unit.nest.reads))
 
 
 def multiplied_widths(unit: NestUnit, plan: HardwarePlan, family: str) -> tuple[int, int, int]:
@@ -39,7 +39,8 @@ def multiplied_widths(unit: NestUnit, plan: HardwarePlan, family: str) -> tuple[
 
 def parameter_blocks(unit: NestUnit, reach: Reach, plan: HardwarePlan, family: str) -> int:
     """How many block memories hold the parameter that a unit reads there; none where it is made of look-up tables."""
-    return int(_NestCount(unit, plan, family).operand(unit.nest.reads.index(reach), reach)[1].block_rams)
+    count = _NestCount(unit, plan, family)
+    return int(count.parameter(reach, count.shift(unit.nest.reads.index(reach)))[1].block_rams)
 
 
 def memory_parts(name: str, plan: HardwarePlan, family: str) -> Parts:
@@ -120,15 +121,13 @@ class _NestCount:
     def operand(self, number: int, reach: Reach | None) -> tuple[int, Parts]:
         """Bits of an operand where it is computed with, and what it takes to get it there."""
         unit, nest, plan = self.unit, self.unit.nest, self.plan
-        shift = self._shift(number)
+        shift = self.shift(number)
         if reach is None:
-            literal = int(self.row[Column.CONSTANT_A if number == 0 else Column.CONSTANT_B])
-            return value_bits(literal, literal), Parts()
+            return self.width(number, reach), Parts()
         if reach.variable in plan.constants:
-            bits, parts = self._parameter(reach, shift)
+            bits, parts = self.parameter(reach, shift)
         else:
-            stored = plan.memories[reach.variable][1]
-            bits = max(1, stored - max(shift, 0)) + max(-shift, 0)
+            stored, bits = plan.memories[reach.variable][1], self.width(number, reach)
             parts = Parts()
             if reach not in nest.reads[:number]:
                 parts = self._read(reach)
@@ -139,7 +138,18 @@ class _NestCount:
             parts += Parts(registers=bits * unit.cycles.get(UnitPart.OPERANDS, 0)) * nest.lanes
         return bits, parts
 
-    def _shift(self, number: int) -> int:
+    def width(self, number: int, reach: Reach | None) -> int:
+        """Bits of an operand where it is computed with."""
+        if reach is None:
+            literal = int(self.row[Column.CONSTANT_A if number == 0 else Column.CONSTANT_B])
+            return value_bits(literal, literal)
+        shift = self.shift(number)
+        if reach.variable in self.plan.constants:
+            return self._parameter_width(reach, shift)
+        return max(1, self.plan.memories[reach.variable][1] - max(shift, 0)) + max(-shift, 0)
+
+    def shift(self, number: int) -> int:
+        """By how many bits an operand is shifted down before it is computed with; up, where it is negative."""
         operation = self.unit.operation
         if isinstance(operation, ir.Select):
             number -= 1
@@ -151,15 +161,18 @@ class _NestCount:
 
     def multiplied(self, widths: Sequence[int], kept: int | None = None) -> tuple[int, int, int]:
         """See `multiplied_widths`; of the product no more than `kept` bits."""
-        zeros = [max(0, -self._shift(number)) for number in range(2)]
+        zeros = [max(0, -self.shift(number)) for number in range(2)]
         a, b = (max(1, bits - low) for bits, low in zip(widths, zeros, strict=False))
         product = min(widths[0] + widths[1], self.accumulator if kept is None else kept)
         return a, b, max(1, product - sum(zeros))
 
-    def _parameter(self, reach: Reach, shift: int) -> tuple[int, Parts]:
-        nest = self.unit.nest
+    def _parameter_width(self, reach: Reach, shift: int) -> int:
         values = scale_down(self.plan.constants[reach.variable], shift, self.rounding)
-        bits = value_bits(int(values.min()), int(values.max()))
+        return value_bits(int(values.min()), int(values.max()))
+
+    def parameter(self, reach: Reach, shift: int) -> tuple[int, Parts]:
+        """Bits of a parameter shifted so, and the memory that it lies in with what walks it."""
+        nest, bits = self.unit.nest, self._parameter_width(reach, shift)
         words = 1
         for extent, stride in zip(nest.extents, reach.strides, strict=True):
             words *= extent if stride else 1

@@ -17,6 +17,7 @@ from kilotune.evaluators.cm.functional import ScheduleParameters, StallError, re
 from kilotune.evaluators.cm.stream import Setting
 from kilotune.evaluators.cm.timing import simulate
 from tests.codegen.cm.networks import RandomNetwork
+from tests.effort import effort
 
 pytestmark = pytest.mark.slow
 
@@ -27,7 +28,7 @@ class Split:
     axis: str
 
 
-@pytest.mark.parametrize("seed", range(30))
+@pytest.mark.parametrize("seed", range(effort(10, 30)))
 def test_both_start_every_iteration_in_the_same_tick(seed: int) -> None:
     proto = RandomNetwork(seed + 100).model(8)
     graph = import_model(proto, "random")

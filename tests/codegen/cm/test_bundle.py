@@ -30,6 +30,7 @@ from kilotune.experiments.problems.cm.artefacts import lcu_source
 from tests.codegen.cm.networks import expected_integers, model
 from tests.codegen.cm.test_random_networks import Split
 from tests.codegen.cm.wider_networks import WiderNetwork
+from tests.effort import effort
 
 
 def lowered_at_random(seed: int) -> tuple[LoweredNetwork, list[np.ndarray], np.ndarray, Execution]:
@@ -85,7 +86,7 @@ def runs_as_expected(lowered: LoweredNetwork, images: list[np.ndarray], expected
 
 @given(seed=strategies.integers(0, 2**32 - 1))
 @example(seed=770052)  # of a Split one part is not read, nor is the convolution behind it: stages that send nothing
-@settings(max_examples=12)
+@settings(max_examples=effort(5, 12))
 def test_the_runner_computes_what_onnxruntime_computes(seed: int) -> None:
     lowered, images, expected, free = lowered_at_random(seed)
     runs_as_expected(lowered, images, expected, free)

@@ -14,6 +14,7 @@ from kilotune.codegen.onnx.importing import import_model
 from kilotune.codegen.onnx.quantise import quantise, random_images
 from kilotune.evaluators.cm.functional import ScheduleParameters, replay, run
 from tests.codegen.cm.networks import RandomNetwork, expected_integers
+from tests.effort import effort
 
 pytestmark = pytest.mark.slow
 
@@ -24,7 +25,7 @@ class Split:
     axis: str
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", range(effort(14, 40)))
 def test_lowered_networks_compute_what_onnxruntime_computes(seed: int) -> None:
     proto = RandomNetwork(seed).model(10)
     graph = import_model(proto, "random")

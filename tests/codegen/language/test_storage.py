@@ -17,6 +17,7 @@ from kilotune.codegen import ir
 from kilotune.codegen.language import syntax as ast
 from kilotune.codegen.language.elaborate import elaborate
 from kilotune.codegen.language.parser import parse
+from tests.effort import effort
 
 pytestmark = pytest.mark.slow
 
@@ -243,7 +244,7 @@ def bodies(draw: st.DrawFn, steps: int, level: int, index: str | None) -> str:
             return f"let {name} = {draw(st.sampled_from(NAMES))} in {rest}"
 
 
-@settings(max_examples=400)
+@settings(max_examples=effort(150, 400))
 @given(bodies(5, 0, None))
 def test_random_programs_behave_as_if_every_name_owned_its_elements(body: str) -> None:
     lets = "".join(f"let {name} = (2, 3) in [-9.0, 9.0] in " for name in NAMES)

@@ -22,6 +22,7 @@ from kilotune.evaluators.cm.functional import run
 from tests.codegen.cm.networks import expected_integers
 from tests.codegen.cm.test_bundle import runs_as_expected
 from tests.codegen.cm.wider_networks import WiderNetwork
+from tests.effort import effort
 
 
 def test_digits_are_those_of_magnitudes_with_signs() -> None:
@@ -100,7 +101,7 @@ def converted(seed: int) -> tuple[QuantisedGraph, Crossbar, Graph, object]:
 
 
 @given(seed=strategies.integers(0, 2**32 - 1))
-@settings(max_examples=8)
+@settings(max_examples=effort(4, 8))
 def test_all_executions_have_the_same_converters(seed: int) -> None:
     """The definition, onnxruntime on the rewritten file, cores with their buffers, and the exported runner."""
     quantised, crossbar, graph, proto = converted(seed)

@@ -32,6 +32,7 @@ from kilotune.search.space import Assignment, Measurement
 from kilotune.search.store import Store
 from kilotune.search.study import Study
 from tests.experiments.budgets.hard_inputs import write_buffers, write_network
+from tests.kept_libraries import with_libraries
 from tests.search.problems import FlatProblem
 
 pytestmark = pytest.mark.slow
@@ -113,7 +114,7 @@ def ended_by_ctrl_c(folder: Path, arguments: Sequence[str]) -> tuple[int, float,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        env={**os.environ, "KILOTUNE_CACHE": os.environ.get("KILOTUNE_CACHE", str(folder / "cache"))},
+        env={**os.environ, "KILOTUNE_CACHE": str(with_libraries(folder / "cache"))},
     )
     deadline = time.monotonic() + 120
     while time.monotonic() < deadline:

@@ -17,6 +17,7 @@ import pytest
 import kilotune.experiments.models as bundled
 from kilotune.experiments.soak.server import PROGRAMS, TemporaryServer
 from kilotune.search.store import Store
+from tests.kept_libraries import with_libraries
 
 pytestmark = pytest.mark.slow
 
@@ -65,6 +66,7 @@ def measurements(folder: Path, cache: Path) -> int:
 def test_a_study_goes_on_in_another_folder_and_shares_its_measurements(storage: str, tmp_path: Path) -> None:
     source = Path(bundled.__file__).parent / MODEL
     cache, first, second = tmp_path / "cache", tmp_path / "first", tmp_path / "second" / "deeper"
+    with_libraries(cache / "kilotune")
     for folder, name in ((first, "model"), (second, "renamed")):
         folder.mkdir(parents=True)
         shutil.copytree(source, folder / name)

@@ -38,6 +38,7 @@ from kilotune.search.space import Metrics, Trial
 from kilotune.search.store import Store
 from tests.commands import tune
 from tests.experiments.problems.fpga.hardware_problems import needs_tools, problem, searched, trials
+from tests.kept_libraries import with_libraries
 
 SMALL = Implementation(Gates(luts=900), 100.0, ("--placer", "static"))
 LARGE = Implementation(Gates(luts=1100), 100.0)
@@ -199,7 +200,8 @@ def waiting_tools(folder: Path, begun: Path) -> str:
 def interrupted_while_placing(folder: Path, *asked: str) -> subprocess.CompletedProcess[str]:
     """The command, with Ctrl-C for all that a terminal runs (a process group) once a tool has begun to work."""
     begun = folder / "begun"
-    env = {"PATH": waiting_tools(folder / "bin", begun), "HOME": str(folder), "KILOTUNE_CACHE": str(folder / "cache")}
+    cache = with_libraries(folder / "cache")
+    env = {"PATH": waiting_tools(folder / "bin", begun), "HOME": str(folder), "KILOTUNE_CACHE": str(cache)}
     command = [sys.executable, "-m", "kilotune.experiments", *asked, "--storage", "s.db", "--no-output"]
     running = subprocess.Popen(
         command, cwd=folder, env=env, stdout=PIPE, stderr=STDOUT, text=True, start_new_session=True
