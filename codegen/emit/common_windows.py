@@ -21,7 +21,7 @@ _MOST = 127
 
 
 @dataclass(frozen=True)
-class Numbers:
+class WindowNumbers:
     """The numbers of one operation by name, as C: constants, or names of `parameters`, whose `arguments` are this operation's."""
 
     texts: Mapping[str, str]
@@ -37,7 +37,7 @@ class Numbers:
         return "".join(f", {number}" for number in self.arguments)
 
 
-def told_apart(all_of: Sequence[Mapping[str, int]], own: Mapping[str, int]) -> Numbers:
+def told_apart(all_of: Sequence[Mapping[str, int]], own: Mapping[str, int]) -> WindowNumbers:
     """The numbers `own` of one of several operations: what is the same in all of them is a constant."""
     texts: dict[str, str] = {}
     parameters: dict[tuple[int, ...], str] = {}
@@ -51,10 +51,10 @@ def told_apart(all_of: Sequence[Mapping[str, int]], own: Mapping[str, int]) -> N
             parameters[values] = f"n{len(parameters)}"
             arguments.append(own[name])
         texts[name] = parameters[values]
-    return Numbers(texts, tuple(parameters.values()), tuple(arguments))
+    return WindowNumbers(texts, tuple(parameters.values()), tuple(arguments))
 
 
-def window_numbers(context: Context, operation: ir.Conv2D) -> Numbers | None:
+def window_numbers(context: Context, operation: ir.Conv2D) -> WindowNumbers | None:
     """The numbers of a convolution over padded images that other ones of the program resemble; None where it has a function for itself."""
     own = _convolution(context, operation)
     if not context.shape.shared or own is None:
@@ -95,7 +95,7 @@ def _reach(axis: WindowAxis) -> int:
     return max(axis.extent, axis.before, axis.positions * axis.stride) + axis.kernel
 
 
-def window_function(name: str, rows_name: str, pointed: tuple[str, str], kind: str, numbers: Numbers) -> str:
+def window_function(name: str, rows_name: str, pointed: tuple[str, str], kind: str, numbers: WindowNumbers) -> str:
     """The function that sums products under a window whose first row and column are given, as far as they lie in the image."""
     n = numbers.texts
     lines = [
@@ -132,7 +132,7 @@ def _product(a: str, b: str) -> str:
     return f"(uint8_t)({a} * {b})"
 
 
-def pool_numbers(context: Context, operation: ir.MaxPool) -> Numbers | None:
+def pool_numbers(context: Context, operation: ir.MaxPool) -> WindowNumbers | None:
     """The numbers of a pool that other ones of the program resemble; None where it has loops for itself."""
     own = _pool(context, operation)
     if not context.shape.shared or own is None:
@@ -175,7 +175,7 @@ def _pool(context: Context, operation: ir.MaxPool) -> dict[str, int] | None:
     return numbers if all(0 <= number <= _MOST for number in numbers.values()) else None
 
 
-def pool_function(name: str, pointed: str, least: str, numbers: Numbers) -> str:
+def pool_function(name: str, pointed: str, least: str, numbers: WindowNumbers) -> str:
     """The function that writes the largest elements under all windows of an image, one place after the other."""
     n, kind = numbers.texts, pointed.removeprefix("kt_")
     lines = [

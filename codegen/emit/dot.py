@@ -12,7 +12,7 @@ from kilotune.codegen.emit.blocks import (
     takes_rows,
     takes_windows,
 )
-from kilotune.codegen.emit.common_windows import Numbers, window_numbers
+from kilotune.codegen.emit.common_windows import WindowNumbers, window_numbers
 from kilotune.codegen.emit.context import Context, OperationRow, SumOfProducts, visit
 from kilotune.codegen.emit.depthwise import emit_by_channels, takes_channels
 from kilotune.codegen.emit.fusion import share_bytes
@@ -274,7 +274,7 @@ def _emit_windows(
     schedule: Convolution,
     total: FinishedSum,
     at: tuple[str, str, str | None],
-    numbers: Numbers,
+    numbers: WindowNumbers,
     target: str = "",
     *,
     backward: bool = False,

@@ -15,7 +15,7 @@ from types import MappingProxyType
 
 from kilotune.codegen import ir
 from kilotune.codegen.emit.called_code import called_groups, called_rows, called_sum, most_groups
-from kilotune.codegen.emit.common_windows import Numbers, window_function
+from kilotune.codegen.emit.common_windows import WindowNumbers, window_function
 from kilotune.codegen.emit.context import Context, SumOfProducts
 from kilotune.codegen.emit.operators import CExpression
 from kilotune.codegen.emit.packing import code_of_byte, decoded, group_codes, layout_of, reader, walks
@@ -121,7 +121,7 @@ def add_window(
     places: tuple[str, str],
     names: tuple[str, str],
     first: tuple[str, str],
-    numbers: Numbers,
+    numbers: WindowNumbers,
 ) -> None:
     """Add the part of a window inside the image: `places` are pointers to the image and the weights, `first` the window's first row and
     column, which may lie outside. The sum is that of this window alone."""
