@@ -67,6 +67,7 @@ class CostFeatures:
             registers = frozenset(self._variables.columns[name] for name in chain.registers) if chain else frozenset()
             if row in self._written:  # by a call for all rows, whose sums are counted with their storing
                 registers |= {self._written[row]}
+                collector.add(float(times) * operation.out.size, number("finish"))
             with collector.chained(registers, chain is None or chain.first == row):
                 self._operation(collector, row, operation, float(times))
             ends.append(collector.term_count)

@@ -105,6 +105,9 @@ class _Finding:
                 place += 1
                 continue
             chain = self._longest(body, place, row)
+            if self._axis(statement) is not None and len(chain.operations) > 1:
+                after = self._longest(body, place + 1, row + 1)  # a loop that is needed anyway adds a bias for less
+                chain = chain if after.rows.stop <= chain.rows.stop else OperationChain(row, (statement,))
             if len(chain.operations) > 1:
                 found.append((row, chain))
             row += len(chain.operations)

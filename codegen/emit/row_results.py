@@ -163,7 +163,7 @@ class RowCall:
         return f"kt_sums{self.places if self.places > 1 else ''}_{'_'.join(self.kinds)}"
 
 
-def result_kinds(results: Collection[RowResult], tails: Sequence[RowTail]) -> ResultKinds:
+def result_kinds(results: Collection[RowResult], tails: Sequence[RowTail] = ()) -> ResultKinds:
     """What a function has to be ready for that makes all of these; `tails`: of the whole program, whose numbers name their functions."""
     widths = tuple(sorted({result.bits for result in results if result.tail is None}))
     met = dict.fromkeys(result.tail for result in results)

@@ -54,13 +54,19 @@ def test_a_recurrence_is_two_nests() -> None:
     assert [chain.out.variable for chain in chains.values()] == ["pre", "H", "t12"]
 
 
-def test_a_call_for_all_rows_goes_on_to_one_parameter_of_its_rows() -> None:
-    """Not to sums of another product, nor to a choice, for which all elements must be known."""
-    program = load_bundle(resolve_input("fastgrnn16-digits")).program
-    chains = find_chains(program, storage_of(program, {}), SHAPES["rows4"])
-    kinds = [[type(o).__name__ for o in chain.operations] for chain in chains.values()]
-    assert kinds[-1] == ["MatMul", "Add"]
-    assert all("MatMul" not in of_one[1:] for of_one in kinds)
+def _kinds(model: str, shape: str) -> list[list[str]]:
+    program = load_bundle(resolve_input(model)).program
+    chains = find_chains(program, storage_of(program, {}), SHAPES[shape])
+    return [[type(o).__name__ for o in chain.operations] for chain in chains.values()]
+
+
+def test_a_call_for_all_rows_goes_on_to_a_bias_and_an_activation() -> None:
+    """Not where a loop follows anyway: there sums of another product are added, or the largest is chosen."""
+    assert ["Conv2D", "Add", "Relu"] in _kinds("cnn-exercises", "rows4")
+    recurrent = _kinds("fastgrnn16-digits", "rows4")
+    assert recurrent[-1] == ["Add", "ArgMax"]
+    assert not any("MatMul" in kinds for kinds in recurrent)
+    assert any("MatMul" in kinds for kinds in _kinds("fastgrnn16-digits", "unrolled8"))
 
 
 def test_what_others_read_is_stored() -> None:

@@ -23,7 +23,8 @@ from kilotune.evaluators.architectures.avr.run import AvrTarget
 from kilotune.evaluators.architectures.cortex.run import CortexTarget
 from kilotune.evaluators.divergence import run_checked
 from kilotune.evaluators.fixed_point.reference import run_reference
-from kilotune.evaluators.simulated import Artefact
+from kilotune.evaluators.simulated import Artefact, of_emitted, quantised
+from tests.codegen.emit.finished_products import finished_products
 from tests.codegen.emit.random_programs import RandomModel
 from tests.codegen.emit.single_products import matrix_times_input, single_products
 from tests.evaluators.devices.candidates import bundled
@@ -185,3 +186,22 @@ def test_a_network_takes_a_share_of_the_plain_cycles(name: str, shape: str, targ
         run = run_checked(source, made.batch, made.parameters, made.features, made.expected, TARGETS[target])[1]
         cycles.append(float(run.cycles.mean()))
     assert cycles[1] < share * cycles[0]
+
+
+@pytest.mark.parametrize(
+    ("target", "shape", "seeds"),
+    [
+        (CortexTarget("cortex-m4"), "places2", (0, 8, 12)),
+        (CortexTarget("cortex-m0plus"), "rows4", (1, 4)),
+        pytest.param(AvrTarget("atmega328p"), "unrolled8", (2, 10), marks=needs_avr),
+    ],
+)
+def test_sums_are_finished_in_registers(target: Target, shape: str, seeds: tuple[int, ...]) -> None:
+    """Random networks with biases and activations behind their products: the definition's integers, stored once."""
+    for number in seeds:
+        model, batch = finished_products(number)
+        source = emit_c(batch, model.parameters, shape=SHAPES[shape])
+        assert source.unstored
+        _, run = target.run(of_emitted(source), quantised(source, model.features))
+        expected = run_reference(batch, model.parameters, model.features)[0]
+        np.testing.assert_array_equal(run.outputs, expected, err_msg=f"seed {number}")
