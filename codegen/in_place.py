@@ -8,8 +8,8 @@ below it; a pooling over what it has left behind; a matrix product over little m
 
 The order is that of `codegen/emit`, row-major over the result, operands read at the element they are needed for
 (`ir.Order.ROWS` reads rows twice, but the second reading is the last one). A convolution may as well go from the last
-place of its window (and of its groups) to the first: then its result may lie a little above its operand instead of a little below it, so
-that a chain of padded convolutions goes to and fro in the room of its largest image and a row or two.
+place of its window (and of its groups) to the first: then its result may lie a little above its operand instead of a
+little below it, so that a chain of padded convolutions goes to and fro in the room of its largest image and a row or two.
 """
 
 from __future__ import annotations
@@ -136,8 +136,8 @@ def _goes_backward(operation: ir.Operation, temporaries: Set[str]) -> bool:
 
 
 def _visits(execution: Sequence[OperationInstance]) -> Iterator[tuple[str, IntArray, IntArray, IntArray]]:
-    """By operand variable: places written, and the first and the last place read for each of them [places, groups, results of one], in
-    order of execution. Groups of a convolution take turns at every place."""
+    """By operand variable: places written, and the first and the last place read for each [places, groups, results of one], in order of
+    execution. Groups of a convolution take turns at every place."""
     written = _in_turn([step.out.astype(np.int64) for step in execution], execution)
     by_name: dict[str, list[tuple[IntArray, IntArray]]] = {}
     for number, source in enumerate(execution[0].sources):

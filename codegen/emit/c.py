@@ -26,7 +26,7 @@ from kilotune.codegen.emit.fusion import OperationChain
 from kilotune.codegen.emit.integers import Integers
 from kilotune.codegen.emit.interface import Interface, comment_text, describe_interface, header, signature, title
 from kilotune.codegen.emit.iteration import iterate
-from kilotune.codegen.emit.layout import TemporaryLayout, lay_out, place_temporaries
+from kilotune.codegen.emit.layout import PlacedTemporaries, TemporaryLayout, lay_out, place_temporaries
 from kilotune.codegen.emit.operators import Operators
 from kilotune.codegen.emit.packing import reader, reader_definition
 from kilotune.codegen.emit.parameters import parameter_arrays
@@ -175,10 +175,7 @@ def emit_program(
     with_input = context.stream is not None and context.stream.whole
     variables = place_temporaries(storage, placement, in_place, with_input=with_input)
     storage = dataclasses.replace(storage, interleaved=interleaved_weights(context))
-    context = dataclasses.replace(context, storage=storage)
-    chains, variables = choose_chains(context, variables)
-    context = dataclasses.replace(context, chains=chains, offsets=variables.offsets, backward=variables.backward)
-    context = dataclasses.replace(context, row_calls=row_calls(context))
+    context, variables = _knowing_placement(dataclasses.replace(context, storage=storage), variables)
     ask_for_frame(context, None)
     _emit_body(context, program.body, 0)
     _emit_result(context)
@@ -206,6 +203,13 @@ def emit_program(
         {name: sum(array.size_bytes for array in of_one) for name, of_one in by_parameter.items()},
         input_offset=layout.offsets[program.input.name] if with_input and program.input is not None else None,
     )
+
+
+def _knowing_placement(context: Context, placed: PlacedTemporaries) -> tuple[Context, PlacedTemporaries]:
+    """The context with all that follows from where temporaries lie, and where they lie when operations run as one."""
+    chains, variables = choose_chains(context, placed)
+    context = dataclasses.replace(context, chains=chains, offsets=variables.offsets, backward=variables.backward)
+    return dataclasses.replace(context, row_calls=row_calls(context)), variables
 
 
 def _check_order(program: ir.Program) -> None:
