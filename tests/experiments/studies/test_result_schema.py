@@ -4,6 +4,7 @@ blank cheque."""
 from __future__ import annotations
 
 import copy
+import dataclasses
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -15,6 +16,8 @@ import pytest
 from kilotune.experiments.cli import main
 from kilotune.experiments.notebook.tuned_study import TunedStudy
 from kilotune.experiments.notebook.tuning import tune
+from kilotune.experiments.report.report_data import ReportData
+from kilotune.experiments.report.result_section import result_section
 from kilotune.experiments.studies.outcome_file import RESULT_SCHEMA, as_json
 from kilotune.experiments.studies.result_schema import result_schema
 from kilotune.search.result import Progress, Status
@@ -80,6 +83,18 @@ def test_failures_infinities_and_an_interrupted_search_keep_it(validator: jsonsc
     stopped = searched(ToyTable("stopped", (9,) * 30), watch=lambda progress: True, budget="60s")
     assert stopped.status is Status.INTERRUPTED
     validator.validate(written(as_json(stopped.outcome(), {})))
+
+
+def test_why_another_one_than_the_searchs_best_was_chosen_is_said(validator: jsonschema.Draft202012Validator) -> None:
+    """In the result file and in the report, as on the terminal."""
+    study = searched(ToyTable("toy", (3, 3)), budget="9trials")
+    outcome = dataclasses.replace(study.outcome(), said_of_finalists="Trial 2 is kept, since it is.")
+    result = written(as_json(outcome, {}))
+    validator.validate(result)
+    assert result["chosen_after_search"] == "Trial 2 is kept, since it is."
+    assert "chosen_after_search" not in written(as_json(study.outcome(), {}))
+    section = result_section(ReportData(study.problem, study.search, study._row, study.trials, outcome))
+    assert "Trial 2 is kept, since it is." in str(section)
 
 
 def test_the_command_prints_it(capsys: pytest.CaptureFixture[str]) -> None:
