@@ -53,8 +53,7 @@ def result_section(reported: ReportData) -> Section:
         sentences.append(f"Bound: {reason['sentence']}.")
     if outcome.approximation is not None:
         sentences.append(f"{outcome.approximation['sentence']}.")
-    if outcome.said_of_finalists is not None:
-        sentences.append(outcome.said_of_finalists)
+    sentences += [said for said in (outcome.said_of_finalists,) if said is not None]
     if outcome.device_check is not None:
         sentences.append(on_device(outcome.device_check))
         if outcome.device_check.measured is not None and outcome.float_on_device is not None:
