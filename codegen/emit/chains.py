@@ -10,7 +10,7 @@ from kilotune.codegen import ir
 from kilotune.codegen.emit.chain_values import ChainValues, row_of
 from kilotune.codegen.emit.context import Context, SumOfProducts
 from kilotune.codegen.emit.dot import emit_product, emit_run
-from kilotune.codegen.emit.fused_placement import place_fused
+from kilotune.codegen.emit.fused_placement import is_one_product, place_fused
 from kilotune.codegen.emit.fusion import OperationChain, find_chains, runs_as_one, runs_backward
 from kilotune.codegen.emit.iteration import iterate, moves_along
 from kilotune.codegen.emit.layout import PlacedTemporaries
@@ -44,18 +44,36 @@ def choose_chains(context: Context, placed: PlacedTemporaries) -> tuple[dict[int
     written for speed as suits the chains, if that takes no more RAM. What does not run as a whole may without its first operations."""
     storage, shape = context.storage, context.shape
     found = find_chains(storage.program, storage, shape)
+    fused = dict[int, OperationChain]()
     if shape.rows or shape.unroll:
-        placed = place_fused(storage, placed, {row: c for row, c in found.items() if _sums_by_runs(context, c)})
-    chosen = {}
+        names = placed.interference.names
+        fused = {row: c for row, c in found.items() if _sums_by_runs(context, c) and is_one_product(names, c)}
+    while fused:
+        anew = place_fused(storage, placed, fused)
+        chosen = _running_as_one(context, found, anew)
+        # What is not stored has no room there, so each of these has to run as one.
+        refused = set() if anew is placed else {row for row, chain in fused.items() if chosen.get(row) != chain}
+        if not refused:
+            return chosen, _with_ways(storage, anew, chosen)
+        fused = {row: chain for row, chain in fused.items() if row not in refused}
+    chosen = _running_as_one(context, found, placed)
+    return chosen, _with_ways(storage, placed, chosen)
+
+
+def _running_as_one(
+    context: Context, found: Mapping[int, OperationChain], placed: PlacedTemporaries
+) -> dict[int, OperationChain]:
+    """Of each chain the most operations that do in a placement, up to its last."""
+    chosen, meetings = {}, placed.interference.meetings
     for chain in found.values():
         rest = chain
         while len(rest.operations) > 1 and not (
-            _sums_by_runs(context, rest) and runs_as_one(rest, storage, placed.offsets, placed.interference.meetings)
+            _sums_by_runs(context, rest) and runs_as_one(rest, context.storage, placed.offsets, meetings)
         ):
             rest = rest.tail
         if len(rest.operations) > 1:
             chosen[rest.first] = rest
-    return chosen, _with_ways(storage, placed, chosen)
+    return chosen
 
 
 def _with_ways(

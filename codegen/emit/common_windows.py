@@ -152,13 +152,11 @@ def _pool(context: Context, operation: ir.MaxPool) -> dict[str, int] | None:
     a, out = operation.a, operation.out
     if any(axis.checks for axis in window_axes(operation)) or context.storage.in_flash(a.variable):
         return None
-    if (
-        min(operation.kernel) == 1
-    ):  # along one axis loops are as short as a call (6 bytes less in a network of movements)
+    if min(operation.kernel) == 1:  # along one axis loops are as short as a call
         return None
     same = context.storage.bits[a.variable] == context.storage.bits[out.variable]
     images, height, width, channels = out.shape
-    if not same or images > 1 or a.strides[3] > 1 or out.strides != ir.row_major_strides(out.shape):
+    if not same or images > 1 or (channels > 1 and a.strides[3] != 1) or out.strides != ir.row_major_strides(out.shape):
         return None
     (down, right), (_, row, column, _) = operation.stride, a.strides
     numbers = {

@@ -17,12 +17,9 @@ from kilotune.codegen.placement import Placer
 def place_fused(
     storage: VariableStorage, placed: PlacedTemporaries, chains: Mapping[int, OperationChain]
 ) -> PlacedTemporaries:
-    """The temporaries anew, with each such chain an operation of its own that writes its last result; as they were `placed` where no chain
-    begins so, or that takes more RAM."""
-    wanted = {row: chain for row, chain in chains.items() if _is_one_product(placed.interference.names, chain)}
-    if not wanted:
-        return placed
-    body, _ = _fused(storage.program.body, 0, wanted)
+    """The temporaries anew, with each of these chains, which are all of `is_one_product`, an operation of its own that writes its last
+    result; what is not stored then lies anywhere. As they were `placed` where that takes more RAM."""
+    body, _ = _fused(storage.program.body, 0, chains)
     program, before = dataclasses.replace(storage.program, body=body), placed.interference
     with_input = program.input is not None and program.input.name in before.names
     found = Placer(find_interference(program, bool(before.meetings), with_input=with_input)).place(storage.bits)
@@ -32,7 +29,7 @@ def place_fused(
     return dataclasses.replace(placed, offsets=offsets, peak_bytes=found.peak_bytes)
 
 
-def _is_one_product(placed: Collection[str], chain: OperationChain) -> bool:
+def is_one_product(placed: Collection[str], chain: OperationChain) -> bool:
     """Whether everything of what is `placed` in RAM that its operations read is read by the first of them, a product."""
     products = [operation for operation in chain.operations if not isinstance(operation, ir.Elementwise)]
     alone = isinstance(chain.operations[0], ir.Product) and len(products) == 1

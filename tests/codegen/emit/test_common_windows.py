@@ -76,6 +76,26 @@ def test_layers_that_share_functions_compute_the_definition(encoding: ParameterE
         np.testing.assert_array_equal(built.run(number, model.features), expected)
 
 
+@needs_compiler
+def test_pools_of_reversed_channels_have_loops_of_their_own(tmp_path: Path) -> None:
+    """A slice that counts backward is read so."""
+    shapes = {"x": (1, 6, 6, 2), "image": (1, 6, 6, 2), "p": (1, 3, 3, 2), "q": (1, 2, 2, 2)}
+    v = {n: ir.Variable(n, s, ir.Role.INPUT if n == "x" else ir.Role.TEMPORARY, _HERE) for n, s in shapes.items()}
+    reversed_of = {
+        n: ir.View(n, shapes[n], (*ir.row_major_strides(shapes[n])[:3], -1), ir.Affine(1)) for n in ("image", "p")
+    }
+    body = (
+        ir.Relu(ir.whole(v["image"]), _HERE, ir.whole(v["x"])),
+        ir.MaxPool(ir.whole(v["p"]), _HERE, reversed_of["image"], (2, 2), (2, 2)),
+        ir.MaxPool(ir.whole(v["q"]), _HERE, reversed_of["p"], (2, 2), (1, 1)),
+    )
+    program = ir.Program("turned", tuple(v.values()), body, ir.whole(v["q"]), ir.ResultKind.REAL)
+    model = RandomModel(program, {}, np.random.default_rng(3).uniform(-2, 2, (4, 72)))
+    batch = ShiftryLowering(program, {}).lower([[8] * 4], [[5] * 4])
+    built = compile_sources([compact(model, batch, 0)], tmp_path, ("-O1",))
+    np.testing.assert_array_equal(built.run(0, model.features), run_reference(batch, {}, model.features)[0])
+
+
 def test_a_second_layer_is_a_call() -> None:
     model = network("as in LeNet")
     text = compact(model, candidate(model, ParameterEncoding(4)), 0).source
