@@ -143,7 +143,12 @@ def _arrival(face: Interface) -> str:
         said += " Features stand frame by frame, not in the model's own order: the header says which is which."
     if face.frames:
         called = "for each of which the program calls the function that it is given"
-        said += f" They arrive in {face.frames} frames, {'with each of which it is called' if face.pushed else called}."
+        if face.frames == 1 and not face.pushed:
+            said += " The program asks for all of them at once, from the function that it is given."
+        else:
+            said += (
+                f" They arrive in {face.frames} frames, {'with each of which it is called' if face.pushed else called}."
+            )
     return said
 
 
@@ -183,15 +188,16 @@ def facts(source: CSource) -> str:
     constants = f"- {given}\n- {result}\n- Constants: {source.flash_bytes} bytes of flash. "
     if not source.ram_bytes:
         return f"{constants}What it computes is on the stack: `{source.function}` is re-entrant.\n"
+    held = "Temporaries" if source.input_offset is None else "Temporaries and the sample among them"
     return (
-        f"{constants}Temporaries: {source.ram_bytes} bytes of RAM in one array{_frame_bytes(face)}.\n"
+        f"{constants}{held}: {source.ram_bytes} bytes of RAM in one array{_frame_bytes(source)}.\n"
         f"- `{source.function}` is not re-entrant, since that array is static.\n"
     )
 
 
-def _frame_bytes(face: Interface) -> str:
-    return (
-        f", and a frame of {face.features // face.frames * face.input_bits // 8} bytes"
-        if face.frames and not face.pushed
-        else ""
-    )
+def _frame_bytes(source: CSource) -> str:
+    """What a frame takes beside the array."""
+    face = source.interface
+    if not face.frames or face.pushed or source.input_offset is not None:
+        return ""
+    return f", and a frame of {face.features // face.frames * face.input_bits // 8} bytes"
