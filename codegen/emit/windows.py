@@ -211,6 +211,8 @@ def part_inside(context: Context, axis: WindowAxis, position: str, name: str) ->
     if axis.greatest >= extent:
         last = f"{name}_end"
         room = extent + before
-        line(f"const {kind} {last} = {moved} > {room - kernel} ? ({kind})({room} - {moved}) : {kernel};")
+        cut = f"({kind})({room} - {moved})"
+        whole = f"{moved} > {room - kernel} ? {cut} : {kernel}"
+        line(f"const {kind} {last} = {whole if room >= kernel else cut};")  # where no window is whole, gcc warns of asking
     line(f"const {kind} {count} = " + (f"({kind})({last} - {first});" if before else f"{last};"))
     return first, count

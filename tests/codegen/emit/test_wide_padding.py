@@ -89,3 +89,13 @@ def test_kernels_may_have_more_than_255_rows_and_columns(bits: int, tmp_path: Pa
         )
     ]
     assert_all_shapes_agree(models, bits, tmp_path)
+
+
+@needs_compiler
+@pytest.mark.parametrize("channels", [1, 2])
+def test_windows_that_reach_over_the_image_at_every_place_are_not_asked_whether(channels: int, tmp_path: Path) -> None:
+    """avr-gcc warns of a comparison of a counter with a number below zero, and warnings are errors (found by a reader)."""
+    model = padded(channels, 1, (4, 4), 1, (1, 3, 1, 2), (2, 2))
+    for shape in SHAPES.values():
+        assert "> -" not in emit_c(candidate(model, 16), model.parameters, shape=shape).source
+    assert_all_shapes_agree([model], 16, tmp_path)
