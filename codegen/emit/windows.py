@@ -213,6 +213,8 @@ def part_inside(context: Context, axis: WindowAxis, position: str, name: str) ->
         room = extent + before
         cut = f"({kind})({room} - {moved})"
         whole = f"{moved} > {room - kernel} ? {cut} : {kernel}"
-        line(f"const {kind} {last} = {whole if room >= kernel else cut};")  # where no window is whole, gcc warns of asking
+        line(
+            f"const {kind} {last} = {whole if room >= kernel else cut};"
+        )  # where no window is whole, gcc warns of asking
     line(f"const {kind} {count} = " + (f"({kind})({last} - {first});" if before else f"{last};"))
     return first, count
