@@ -110,7 +110,8 @@ def emit_c(
 ) -> CSource:
     """The only candidate of `batch` as C.
 
-    `placement`: byte offset of temporaries in RAM; those that it does not name are placed as `codegen.placement` does.
+    `placement`: byte offset of temporaries in RAM; those that it does not name are placed as `codegen.placement` does. In shapes made for
+    speed all may be placed anew, in no more RAM, so that more operations run as one.
     `in_place`: results may overwrite operands that die there (`codegen.in_place`). `in_frames`: the program asks for its input a frame at
     a time (`streaming`), `in_steps`: it is called with each, and with a `hop` goes on after
     a sample with all but its first so many frames. `shape`: how inner loops are written, plainly unless it is given.

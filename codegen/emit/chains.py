@@ -63,7 +63,7 @@ def choose_chains(context: Context, placed: PlacedTemporaries) -> tuple[dict[int
 def _running_as_one(
     context: Context, found: Mapping[int, OperationChain], placed: PlacedTemporaries
 ) -> dict[int, OperationChain]:
-    """Of each chain the most operations that do in a placement, up to its last."""
+    """What runs as one in a placement: all of a chain, or without its first operations."""
     chosen, meetings = {}, placed.interference.meetings
     for chain in found.values():
         rest = chain

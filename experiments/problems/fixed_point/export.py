@@ -59,7 +59,14 @@ def export_batch(
     level: str,
     notes: str = "",
 ) -> dict[str, str]:
-    """Write the only candidate of `batch` into `folder`, beside what was `decided`; `notes` end its README.md. See `export_program`."""
+    """Write the only candidate of `batch` into `folder`, beside what was `decided`; `notes` end its README.md. See `export_program`.
+    ValueError, a sentence, for a target whose programs are handed a sample that this one counts as its own."""
+    asking = problem.options.overwrite_input
+    if asking and kind.name != ASKING:
+        raise ValueError(
+            f"--target {kind.name}: expected {ASKING} for a study with --overwrite-input, whose program asks for its sample and counts its "
+            f"room; search without that option for a program that is handed it."
+        )
     data = problem.bundle.test or problem.bundle.train
     features = np.zeros((1, 0)) if data is None else data.features[:RECORDED_SAMPLES]
     outputs = Simulator(batch.program, problem.bundle.parameters, features).run(batch)[0]
@@ -70,7 +77,6 @@ def export_batch(
         inputs = quantise_features(features, int(batch.bits[0, column]), int(batch.scales[0, column]))
     recording = Recording(inputs, outputs)
     name = folder.absolute().name
-    asking = problem.options.overwrite_input and kind.name == ASKING
     files = project_files(name, emit_program(problem, batch, asking=asking), recording, decided, kind, level)
     files[README] += notes
     _folder(problem, folder).write(files)

@@ -17,7 +17,12 @@ from kilotune.codegen.dataset import Dataset
 from kilotune.codegen.feature_order import FeatureOrder
 from kilotune.codegen.feature_scaling import FeatureScaling
 from kilotune.experiments.models.catalogue import resolve_model
+from kilotune.experiments.problems.family import CommandOptions
 from kilotune.experiments.problems.fixed_point.frames import in_frames
+from kilotune.experiments.problems.fixed_point.problem import build_problem, read_options, resolve_input
+from kilotune.experiments.requests.request import TuneRequest
+from kilotune.search.candidates import random_candidate
+from kilotune.search.space import Trial
 from tests.codegen.trained.onnx_files import Case, reference
 from tests.commands import tune
 
@@ -190,3 +195,14 @@ def test_what_cannot_be_overwritten_is_said(asked: tuple[str, ...], said: str, t
     status, error = run(tmp_path, *SHORT, *asked, "--no-output")
     assert status != 0
     assert said in error
+
+
+def test_targets_whose_programs_are_handed_the_sample_are_refused(tmp_path: Path) -> None:
+    """The search counted its room once; beside the array it would be there twice, and a chip's RAM too small."""
+    options = read_options("shiftry", CommandOptions({"overwrite_input": True}))
+    problem = build_problem(TuneRequest("shiftry", str(resolve_input("lenet-digits")), "random", options=options))
+    candidate = random_candidate(problem.space, np.random.default_rng(0))
+    trial = Trial(0, candidate, problem.space.evaluate([candidate])[0])
+    with pytest.raises(ValueError, match=r"^--target arduino: expected c-frames for a study with --overwrite-input"):
+        problem.export_for(trial, tmp_path / "sketch", "arduino", None)
+    assert not (tmp_path / "sketch").exists()
