@@ -37,7 +37,7 @@ LEVELS = 12
 FIRST_LEVELS, EARLY_LEVELS, LONG_LEVELS = 2, 5, 3
 FEW = 10
 FAR_FEWER = 0.5
-"""A design that promises at most this share of the best ticks gets its room, and is measured, before others are looked at."""
+"""A design that promises at most this share of the best ticks, and takes all cores but `FEW_CORES`, is measured before others are."""
 
 FEW_CORES = 0.01
 STEP = 0.03
@@ -117,8 +117,8 @@ def _by_measurement(search: _Joint) -> Iterator[Assignment | None]:
 def _by_levels(search: _Joint) -> Generator[Assignment | None, None, Design | None]:
     """The best design of all speeds that the cores can be brought to: a short annealing of each, then a long one of the most promising,
     of the first few by themselves so that something good is known early. All is done for a design at once until something fits, where it
-    promises the bound or far less than what is known, and where measuring it takes no longer than a few annealings; where nothing among
-    the first two is so, for the better of them."""
+    promises the bound, or far less than what is known by all cores, and where measuring it takes no longer than a few annealings; where
+    nothing among the first two is so, for the better of them."""
     best: Design | None = None
     first: Design | None = None
     annealed: list[Design] = []
@@ -171,7 +171,7 @@ def _finished(search: _Joint, design: Design, best: Design | None) -> Generator[
             design = search.improve(roomier, 0)
     if best is not None and not waiting and search.is_better(design, best):
         early = search.is_far_better(design, best) and not search.is_quickly_measured(design)
-        if early and search.fills_cores(design):
+        if early:
             yield search.sketched(design)
         design = search.uncrowded(design, *((EARLY_ROUNDS, 0) if early else (SPREADING_ROUNDS, LONG_MOVES)))
     if best is None or (search.fits(design) and (waiting or design.ticks < best.ticks)):
@@ -318,8 +318,9 @@ class _Joint:
         return design.ticks < best.ticks and self.fits(design)
 
     def is_far_better(self, design: Design, best: Design | None) -> bool:
-        """Whether it promises so much fewer ticks that what others like it promise matters little beside."""
-        return best is not None and design.ticks <= FAR_FEWER * best.ticks
+        """Whether it promises so much fewer ticks, and takes so many cores, that what others like it promise matters little beside."""
+        far_fewer = best is not None and design.ticks <= FAR_FEWER * best.ticks
+        return far_fewer and self.fills_cores(design)
 
     def fits(self, design: Design) -> bool:
         """Whether no core's buffers exceed its SRAM when they have no room to spare."""

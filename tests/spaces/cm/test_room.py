@@ -172,11 +172,11 @@ def test_a_design_with_more_room_is_annealed_anew_only_where_a_cold_walk_leaves_
         moves.clear()
 
 
-@pytest.mark.parametrize(("few_cores", "buffers"), [(0.01, AS_HELD), (1.0, ALL_OF_IT)])
+@pytest.mark.parametrize("few_cores", [0.01, 1.0])
 def test_where_measuring_takes_long_one_that_promises_far_less_is_shown_before_others_are_annealed(
-    few_cores: float, buffers: str, monkeypatch: pytest.MonkeyPatch
+    few_cores: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """At once, with full memories, where too few cores are left to give it room."""
+    """At once, with full memories, where too few cores are left for one that is faster still; not where many are."""
     for name, few in (("FIRST_MOVES", 3000), ("FEW", 0), ("FAR_FEWER", 0.9), ("FEW_CORES", few_cores)):
         monkeypatch.setattr(joint, name, few)
     space = dense_space(1 << 17)
@@ -184,11 +184,13 @@ def test_where_measuring_takes_long_one_that_promises_far_less_is_shown_before_o
     laid_out = search.laid_out
     monkeypatch.setattr(search, "laid_out", lambda replicas: begun.append(replicas) or laid_out(replicas))
     shown = [(len(begun), c) for c in itertools.islice(joint._by_levels(search), 3) if c is not None]
-    assert [number for number, _ in shown] == [1, 2, 2][: len(shown)]
-    assert len(shown) > 1
-    assert {shown[1][1][f"buffer {shape.name}"] for shape in space.shapes} == {buffers}
-    ticks = [space.measure(candidate).metrics["ticks_per_image"] for _, candidate in shown]
-    assert ticks[1] < ticks[0]
+    assert shown[0][0] == 1
+    early = [candidate for number, candidate in shown[1:] if number == 2]
+    assert bool(early) == (few_cores == 1.0)
+    if early:
+        assert {early[0][f"buffer {shape.name}"] for shape in space.shapes} == {ALL_OF_IT}
+        ticks = [space.measure(candidate).metrics["ticks_per_image"] for candidate in (shown[0][1], early[0])]
+        assert ticks[1] < ticks[0]
 
 
 def test_the_most_crowded_layers_come_first_where_cores_are_few() -> None:
