@@ -96,7 +96,8 @@ def test_halving_gives_the_better_walks_the_work(monkeypatch: pytest.MonkeyPatch
     assert {walk for walk, _ in given[4:]} < {walk for walk, _ in given[:4]}
 
 
-def test_where_nothing_gets_cheaper_walks_begin_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+def asked_works(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The work that each slice of a walk is asked for from now on; all of them do little."""
     works: list[int] = []
     whole = ProgramWalk.advance
 
@@ -105,6 +106,11 @@ def test_where_nothing_gets_cheaper_walks_begin_anew(monkeypatch: pytest.MonkeyP
         return whole(walk, 1_000)
 
     monkeypatch.setattr(ProgramWalk, "advance", advance)
+    return works
+
+
+def test_where_nothing_gets_cheaper_walks_begin_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    works = asked_works(monkeypatch)
     plans = starts()[:4]
     short = min(plans, key=lambda plan: len(plan.steps))
     assert len(short.steps) <= SHORT_UNFIT
@@ -117,14 +123,7 @@ def test_where_nothing_gets_cheaper_walks_begin_anew(monkeypatch: pytest.MonkeyP
 
 
 def test_walks_of_short_programs_begin_anew_as_soon_as_they_rest(monkeypatch: pytest.MonkeyPatch) -> None:
-    works: list[int] = []
-    whole = ProgramWalk.advance
-
-    def advance(walk: ProgramWalk, work: int = 0) -> Plan:
-        works.append(work)
-        return whole(walk, 1_000)
-
-    monkeypatch.setattr(ProgramWalk, "advance", advance)
+    works = asked_works(monkeypatch)
     monkeypatch.setattr(portfolio_module, "SHORT_WALK", 1_000)
     limits = WalkLimits(1)  # nothing is cheaper than the best
     portfolio = WalkPortfolio(WANTED, (INSTRUCTIONS,), 6, 0, WorkSlices(lambda: math.inf))
