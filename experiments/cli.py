@@ -112,7 +112,7 @@ def resume_command(context: click.Context, /, study: str, **options: Any) -> Non
 @click.option(
     "--target",
     type=TargetName(),
-    help="What the program is for  [default: c; of hardware verilog; with --streaming c-steps].",
+    help="What the program is for  [default: c; of hardware verilog; with --streaming c-steps, with --overwrite-input c-frames].",
 )
 @level_option
 @shape_option

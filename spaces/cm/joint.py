@@ -23,28 +23,21 @@ from kilotune.spaces.cm.baselines import snake_placement
 from kilotune.spaces.cm.buffers import ALL_OF_IT, AS_HELD, HELD_IMAGES
 from kilotune.spaces.cm.candidates import OBJECTIVES, CmCandidates
 from kilotune.spaces.cm.designs import Design
-from kilotune.spaces.cm.evening import evened
 from kilotune.spaces.cm.lowered import LoweredPipeline, cores_needed
 from kilotune.spaces.cm.neighbours import neighbour
-from kilotune.spaces.cm.pacing import Replicas, grained_replicas, paced_replicas, paces, thinned_replicas
-from kilotune.spaces.cm.replication import ONCE, Replication
+from kilotune.spaces.cm.replication import Replication
 from kilotune.spaces.cm.room import crowded, roomier, spread_out, too_large
-from kilotune.spaces.cm.sharing import Cores, balanced
+from kilotune.spaces.cm.sharing import balanced
+from kilotune.spaces.cm.speeds import speeds
 from kilotune.spaces.cm.worked_out import WorkedOut
 
 FIRST_MOVES, LONG_MOVES, REPAIR_MOVES = 150_000, 1_000_000, 50_000
-LEVELS = 12
 FIRST_LEVELS, EARLY_LEVELS, LONG_LEVELS = 2, 5, 3
 FEW = 10
 FAR_FEWER = 0.5
 """A design that promises at most this share of the best ticks, and takes all cores but `FEW_CORES`, is measured before others are."""
 
 FEW_CORES = 0.01
-STEP = 0.03
-THICKNESSES = (0.5, 0.75)
-GRAINS = (0.5, 0.25, 1.0)
-"""What a stage does of a core that several share, as a part of a pace."""
-
 SIMULATED_IMAGES = 24
 MOVED_STAGES = 1.3  # a move
 WITHIN_REACH = 1.3
@@ -95,7 +88,7 @@ def _by_measurement(search: _Joint) -> Iterator[Assignment | None]:
     """For the other objectives, of which nothing is known before a candidate is measured: all speeds of the cores, then from the best
     design to its neighbours. Without an end, but where the bound is reached."""
     best, least = None, math.inf
-    levels = search.levels()
+    levels = speeds(search.space, search.rng)
     while least > search.space.least_objective:
         replicas = next(levels, None)
         start = None
@@ -122,7 +115,7 @@ def _by_levels(search: _Joint) -> Generator[Assignment | None, None, Design | No
     best: Design | None = None
     first: Design | None = None
     annealed: list[Design] = []
-    for number, replicas in enumerate(search.levels()):
+    for number, replicas in enumerate(speeds(search.space, search.rng)):
         design = search.laid_out(replicas)
         if best is not None and search.floor(design) >= best.ticks:
             continue
@@ -216,41 +209,6 @@ class _Joint:
         self._annealed = math.inf
         self._shown: Design | None = None
         self._looked_at: list[tuple[Design, dict[str, float]]] = []
-
-    def levels(self) -> Iterator[Replicas]:
-        """None at all, then what keeps each pace that fits into the cores, from the fastest on."""
-        space, costs = self.space, self.space.costs
-        found = set[tuple[Replication, ...]]()
-        kept = (self._kept_paces(ticks) for ticks in paces(costs, space.least_ticks, STEP))
-        for replicas in itertools.chain(
-            [{cost.shape.name: ONCE for cost in costs}], itertools.chain.from_iterable(kept)
-        ):
-            if replicas is not None and tuple(replicas.values()) not in found:
-                found.add(tuple(replicas.values()))
-                yield replicas
-            if len(found) == LEVELS:
-                break
-
-    def _kept_paces(self, ticks: float) -> Iterator[Replicas | None]:
-        """Replications that keep a pace. Shared cores are to be filled evenly; where streams are thick, links are what is short, and what
-        thins them comes first, as if each stage needed a core."""
-        space = self.space
-        if space.hardware.stages_per_core == 1:
-            yield from self._thinned(ticks, space.cores)
-            return
-        every = [grained_replicas(space.costs, share * ticks, space.cores) for share in GRAINS]
-        grained = [replicas for replicas in every if replicas is not None]
-        if any(flow.least_ticks(replicas) > ticks for replicas in grained[-1:] for flow in space.flows):
-            yield from self._thinned(ticks, Cores(space.cores.count))
-        for replicas in grained:
-            yield evened(space.costs, replicas, space.cores, self.rng)
-
-    def _thinned(self, ticks: float, cores: Cores) -> Iterator[Replicas | None]:
-        """Replications of thinner streams, and of as few cores as can be."""
-        costs, flows = self.space.costs, self.space.flows
-        for share in THICKNESSES:
-            yield thinned_replicas(costs, flows, ticks, share * ticks, cores)
-        yield paced_replicas(costs, flows, ticks, cores)
 
     def laid_out(self, replicas: Mapping[str, Replication]) -> Design:
         """Stages near to those that they talk with, on first routes; the placement's ticks are not known yet."""

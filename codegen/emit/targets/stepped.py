@@ -7,7 +7,7 @@ import dataclasses
 from kilotune.codegen.emit.targets import arduino, plain
 from kilotune.codegen.emit.targets.recording import Export
 from kilotune.codegen.emit.targets.streamed import in_parts
-from kilotune.codegen.emit.targets.target import ProjectTarget, make_runs
+from kilotune.codegen.emit.targets.target import STEPPED, ProjectTarget, make_runs
 
 
 def files(export: Export) -> dict[str, str]:
@@ -27,6 +27,7 @@ TARGET = ProjectTarget(
     plain.TARGET.names,
     files,
     make_runs("check", "runs it"),
+    input_way=STEPPED,
 )
 
 SKETCH = dataclasses.replace(
@@ -34,4 +35,5 @@ SKETCH = dataclasses.replace(
     name="arduino-steps",
     what="as `arduino`, but the program is called as in `c-steps`: the board holds one frame of the input",
     files=sketch_files,
+    input_way=STEPPED,
 )

@@ -8,7 +8,7 @@ from kilotune.codegen.emit.c import emit_c
 from kilotune.codegen.emit.streaming import streamed
 from kilotune.codegen.emit.targets import plain
 from kilotune.codegen.emit.targets.recording import Export
-from kilotune.codegen.emit.targets.target import ProjectTarget, make_runs
+from kilotune.codegen.emit.targets.target import ASKS, ProjectTarget, make_runs
 
 ASKING = "c-frames"
 """The target's name."""
@@ -54,4 +54,5 @@ TARGET = ProjectTarget(
     plain.TARGET.names,
     files,
     make_runs("check", "runs it"),
+    input_way=ASKS,
 )

@@ -14,7 +14,7 @@ from kilotune.codegen.emit.project import DECISIONS, project_files, project_name
 from kilotune.codegen.emit.shape import SHAPES
 from kilotune.codegen.emit.targets.recording import Recording
 from kilotune.codegen.emit.targets.streamed import ASKING
-from kilotune.codegen.emit.targets.target import ProjectTarget
+from kilotune.codegen.emit.targets.target import ASKS, HANDED, STEPPED, ProjectTarget
 from kilotune.codegen.fixed.arithmetic import quantise_features
 from kilotune.codegen.fixed.table import FixedBatch
 from kilotune.evaluators.architectures.registry import project_target
@@ -78,10 +78,22 @@ def export_batch(
     recording = Recording(inputs, outputs)
     name = folder.absolute().name
     files = project_files(name, emit_program(problem, batch, asking=asking), recording, decided, kind, level)
-    files[README] += notes
+    files[README] += notes + (_of_another_way(problem, kind) if notes else "")
     _folder(problem, folder).write(files)
     parts = {**kind.parts, "decisions": DECISIONS}
     return {what: str(folder / path.format(folder=name)) for what, path in parts.items()}
+
+
+def _of_another_way(problem: TunedModel, kind: ProjectTarget) -> str:
+    """A line below the study's figures, where the folder's program gets its input in another way than the study's."""
+    options = problem.options
+    studied = STEPPED if options.streaming else ASKS if options.overwrite_input else HANDED
+    if kind.input_way == studied:
+        return ""
+    return (
+        f"- These figures are of the study's program, which {studied}. The one in this folder {kind.input_way}: its cycles, its flash and "
+        f"its RAM differ.\n"
+    )
 
 
 def check_export(problem: TunedModel, folder: Path, kind: ProjectTarget) -> None:

@@ -24,6 +24,7 @@ from kilotune.spaces.cm.lowered import cores_needed
 from kilotune.spaces.cm.room import crowded, spread_out, too_large
 from kilotune.spaces.cm.sharing import Cores
 from kilotune.spaces.cm.space import CmSpace
+from kilotune.spaces.cm.speeds import speeds
 
 IMAGES = 5
 
@@ -44,7 +45,7 @@ def dense_space(sram_bytes: int) -> CmSpace:
 
 def annealed(space: CmSpace, level: int) -> tuple[joint._Joint, Design]:
     search = joint._Joint(space, 0)
-    return search, search.improve(search.laid_out(list(search.levels())[level]), 3000)
+    return search, search.improve(search.laid_out(list(speeds(search.space, search.rng))[level]), 3000)
 
 
 def test_buffers_as_large_as_what_they_hold_over_shared_links_slow_nothing_down_and_smaller_ones_do() -> None:
@@ -116,7 +117,9 @@ def test_a_search_goes_on_with_designs_that_have_been_given_room(monkeypatch: py
     monkeypatch.setattr(joint, "FIRST_MOVES", 3000)
     space = dense_space(8192)
     search, slow = annealed(space, 0)
-    finishing = joint._finished(search, search.improve(search.laid_out(list(search.levels())[1]), 3000), slow)
+    finishing = joint._finished(
+        search, search.improve(search.laid_out(list(speeds(search.space, search.rng))[1]), 3000), slow
+    )
     shown = []
     while True:
         try:
@@ -235,7 +238,7 @@ def test_annealing_leaves_links_below_its_target_as_idle_as_it_can() -> None:
     space, found = dense_space(65536), []
     for seed in range(4):
         search = joint._Joint(space, seed)
-        design = search.laid_out(list(search.levels())[2])
+        design = search.laid_out(list(speeds(search.space, search.rng))[2])
         assert search.floor(design) == 1056
         found.append(search.improve(design, 40_000).placement.ticks)
     assert sum(found) / 4 < 1300

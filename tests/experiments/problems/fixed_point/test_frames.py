@@ -6,6 +6,7 @@ import json
 import re
 import shutil
 import subprocess
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
@@ -19,7 +20,7 @@ from kilotune.codegen.feature_scaling import FeatureScaling
 from kilotune.experiments.models.catalogue import resolve_model
 from kilotune.experiments.problems.family import CommandOptions
 from kilotune.experiments.problems.fixed_point.frames import in_frames
-from kilotune.experiments.problems.fixed_point.problem import build_problem, read_options, resolve_input
+from kilotune.experiments.problems.fixed_point.problem import ModelProblem, build_problem, read_options, resolve_input
 from kilotune.experiments.requests.request import TuneRequest
 from kilotune.search.candidates import random_candidate
 from kilotune.search.space import Trial
@@ -197,12 +198,25 @@ def test_what_cannot_be_overwritten_is_said(asked: tuple[str, ...], said: str, t
     assert said in error
 
 
-def test_targets_whose_programs_are_handed_the_sample_are_refused(tmp_path: Path) -> None:
-    """The search counted its room once; beside the array it would be there twice, and a chip's RAM too small."""
-    options = read_options("shiftry", CommandOptions({"overwrite_input": True}))
+def any_trial(asked: Mapping[str, object]) -> tuple[ModelProblem, Trial]:
+    options = read_options("shiftry", CommandOptions(asked))
     problem = build_problem(TuneRequest("shiftry", str(resolve_input("lenet-digits")), "random", options=options))
     candidate = random_candidate(problem.space, np.random.default_rng(0))
-    trial = Trial(0, candidate, problem.space.evaluate([candidate])[0])
+    return problem, Trial(0, candidate, problem.space.evaluate([candidate])[0])
+
+
+def test_targets_whose_programs_are_handed_the_sample_are_refused(tmp_path: Path) -> None:
+    """The search counted its room once; beside the array it would be there twice, and a chip's RAM too small."""
+    problem, trial = any_trial({"overwrite_input": True})
     with pytest.raises(ValueError, match=r"^--target arduino: expected c-frames for a study with --overwrite-input"):
         problem.export_for(trial, tmp_path / "sketch", "arduino", None)
     assert not (tmp_path / "sketch").exists()
+
+
+def test_a_program_that_gets_its_input_otherwise_than_the_study_s_says_so(tmp_path: Path) -> None:
+    problem, trial = any_trial({})
+    said = {}
+    for target in ("c", "c-frames"):
+        problem.export_for(trial, tmp_path / target, target, None)
+        said[target] = "The one in this folder asks for its input" in (tmp_path / target / "README.md").read_text()
+    assert said == {"c": False, "c-frames": True}
