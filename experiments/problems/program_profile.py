@@ -93,11 +93,12 @@ class ProgramProfile:
             if self.check is not None and self.check.reason:
                 yield self.check.reason
             return
-        exact = "about " if found.approximate else ""
+        exact, step = "about " if found.approximate else "", found.run.most_step_cycles
+        called = "" if step is None else f" ({round(step)} a frame at most)"
         yield (
-            f"The whole program, linked and run on a simulated {found.device.name} ({found.build}): {exact}{round(found.cycles)} cycles, "
-            f"{found.sizes.flash_bytes} bytes of flash, {found.sizes.static_ram_bytes} of static RAM, {found.run.peak_stack_bytes} of "
-            f"stack at most."
+            f"The whole program, linked and run on a simulated {found.device.name} ({found.build}): {exact}{round(found.cycles)} cycles"
+            f"{called}, {found.sizes.flash_bytes} bytes of flash, {found.sizes.static_ram_bytes} of static RAM, "
+            f"{found.run.peak_stack_bytes} of stack at most."
         )
         if self.check is not None and self.check.unknown_shape:
             yield self.check.unknown_shape

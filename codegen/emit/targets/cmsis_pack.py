@@ -35,8 +35,10 @@ def files(export: Export) -> dict[str, str]:
             f"Next: `cpackget add {VENDOR}.{NAME}.pdsc` makes the folder a local pack; the component "
             f"`Machine Learning:{_group(export.name)}` can then be chosen in a csolution project, in Keil Studio or in another IDE that "
             "knows packs (compile it with -fwrapv or its like). `check/main.c`, the component's template, runs "
-            f"{len(export.recording)} recorded inputs and compares every output with what the simulator computed. To hand the pack on, zip "
-            f"the folder as `{VENDOR}.{NAME}.{VERSION}.pack`. `decisions.json` holds the bits and the scale of each variable.\n"
+            f"{len(export.recording)} recorded inputs and compares every output with what the simulator computed. Every export is the pack "
+            f"`{VENDOR}.{NAME}` {VERSION}: before a second model is added beside it, or the pack is handed on (zip the folder as "
+            f"`{VENDOR}.{NAME}.{VERSION}.pack`), give it a name of its own, in the "
+            "description and in the name of its file. `decisions.json` holds the bits and the scale of each variable.\n"
         ),
     }
 

@@ -12,9 +12,10 @@ from kilotune.codegen import ir
 from kilotune.codegen.emit.c import CSource, emit_c
 from kilotune.codegen.emit.project import DECISIONS, project_files, project_names
 from kilotune.codegen.emit.shape import SHAPES
+from kilotune.codegen.emit.streaming import streamed
 from kilotune.codegen.emit.targets.recording import Recording
 from kilotune.codegen.emit.targets.streamed import ASKING
-from kilotune.codegen.emit.targets.target import ASKS, HANDED, STEPPED, ProjectTarget
+from kilotune.codegen.emit.targets.target import ASKS, STEPPED, ProjectTarget
 from kilotune.codegen.fixed.arithmetic import quantise_features
 from kilotune.codegen.fixed.table import FixedBatch
 from kilotune.evaluators.architectures.registry import project_target
@@ -78,22 +79,10 @@ def export_batch(
     recording = Recording(inputs, outputs)
     name = folder.absolute().name
     files = project_files(name, emit_program(problem, batch, asking=asking), recording, decided, kind, level)
-    files[README] += notes + (_of_another_way(problem, kind) if notes else "")
+    files[README] += notes
     _folder(problem, folder).write(files)
     parts = {**kind.parts, "decisions": DECISIONS}
     return {what: str(folder / path.format(folder=name)) for what, path in parts.items()}
-
-
-def _of_another_way(problem: TunedModel, kind: ProjectTarget) -> str:
-    """A line below the study's figures, where the folder's program gets its input in another way than the study's."""
-    options = problem.options
-    studied = STEPPED if options.streaming else ASKS if options.overwrite_input else HANDED
-    if kind.input_way == studied:
-        return ""
-    return (
-        f"- These figures are of the study's program, which {studied}. The one in this folder {kind.input_way}: its cycles, its flash and "
-        f"its RAM differ.\n"
-    )
 
 
 def check_export(problem: TunedModel, folder: Path, kind: ProjectTarget) -> None:
@@ -107,8 +96,8 @@ def _folder(problem: TunedModel, folder: Path) -> ArtefactFolder:
 
 def emit_for_device(problem: TunedModel, batch: FixedBatch, shape: str | None = None) -> CSource:
     """As `emit_program`, with the input given as the problem says: it is what devices run and link."""
-    options = problem.options
-    return emit_program(problem, batch, shape, in_steps=options.streaming, asking=options.overwrite_input)
+    way = problem.input_way
+    return emit_program(problem, batch, shape, in_steps=way == STEPPED, asking=way == ASKS)
 
 
 def emit_program(
@@ -118,6 +107,8 @@ def emit_program(
     `in_steps`: called with a frame of its input at a time, one sample after the other; `asking`: for its input."""
     footprint = problem.space.evaluator.footprint
     placement = footprint.placed(batch.bits[0].astype(np.int64)).offsets
+    if asking and not problem.options.overwrite_input and streamed(batch.program)[1].whole:
+        placement = {}  # the search's has no room for the sample
     return emit_c(
         batch,
         problem.bundle.parameters,

@@ -13,6 +13,7 @@ import numpy as np
 from kilotune.codegen.bundle import Bundle
 from kilotune.codegen.dataset import Dataset
 from kilotune.codegen.emit.shape import AUTO, PLAIN, SHAPES
+from kilotune.codegen.emit.targets.target import ASKS, HANDED, STEPPED
 from kilotune.codegen.fixed.arithmetic import Accumulator, Rounding
 from kilotune.codegen.fixed.table import FixedBatch
 from kilotune.evaluators.architectures.registry import code_shapes
@@ -96,6 +97,11 @@ class ModelOptions:
         return None if self.device is None else device_from_json(self.device, "the stored device")
 
     @property
+    def input_way(self) -> str:
+        """How the search's programs get their input, in words of `codegen.emit.targets.target`."""
+        return STEPPED if self.streaming else ASKS if self.overwrite_input else HANDED
+
+    @property
     def asks_for_linked(self) -> bool:
         """Whether the flash of whole programs is limited, or what a front is against."""
         return LINKED in self.further_limits or LINKED in self.front
@@ -122,12 +128,14 @@ TunedSpace = SeeDotSpace | ShiftrySpace | FittedSpace | QuantisedSpace
 
 @dataclass(frozen=True)
 class TunedModel:
-    """A space, and the model that it decides about. `check`: a run of the candidate to be exported on the device, where there was one."""
+    """A space, and the model that it decides about. `check`: a run of the candidate to be exported on the device, where there was one.
+    `exported_way`: how exported programs get their input, where that is another way than the search's (`ModelOptions.input_way`)."""
 
     request: TuneRequest
     bundle: Bundle
     space: TunedSpace
     check: DeviceCheck | None = field(default=None, kw_only=True)
+    exported_way: str | None = field(default=None, kw_only=True)
 
     def knowing_run(self, check: DeviceCheck | None) -> Self:
         """This problem, whose exports state what the device made of the candidate."""
@@ -139,6 +147,17 @@ class TunedModel:
             return self
         request = dataclasses.replace(self.request, options={**self.request.options, "level": level})
         return dataclasses.replace(self, request=request, check=None)
+
+    def given_input(self, way: str) -> Self:
+        """This problem, whose programs get their input in that way."""
+        if way == self.input_way:
+            return self
+        return dataclasses.replace(self, exported_way=way, check=None)
+
+    @property
+    def input_way(self) -> str:
+        """How its programs get their input."""
+        return self.exported_way or self.options.input_way
 
     @property
     def options(self) -> ModelOptions:

@@ -114,7 +114,8 @@ class ModelProblem(TunedModel):
 
     def export_for(self, trial: Trial, folder: Path, target: str, level: str | None) -> dict[str, str]:
         """The program as a project for a target; see `export_program`."""
-        return export_program(self, trial, folder, target, level, self.layer_profile(trial, level))
+        given = self.given_input(project_target(target).input_way)
+        return export_program(self, trial, folder, target, level, given.layer_profile(trial, level))
 
     def layer_profile(self, trial: Trial, level: str | None, measured: bool = True) -> ProgramProfile:
         """See `profile_program`."""

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from kilotune.codegen.emit.c import CSource
+from kilotune.codegen.emit.targets.target import ASKS
 from kilotune.evaluators.architectures.architecture import CountsOperations
 from kilotune.evaluators.cost_model import CostModel
 from kilotune.evaluators.layer_profile import profile_layers
 from kilotune.evaluators.marks import MarkedRun
 from kilotune.evaluators.on_device import missing_tools, target_of
 from kilotune.evaluators.simulated import DeviceError, of_emitted, quantised
+from kilotune.experiments.problems.device_check import DeviceCheck
 from kilotune.experiments.problems.fixed_point.device_runs import SAMPLES, check_program
 from kilotune.experiments.problems.fixed_point.export import emit_for_device
 from kilotune.experiments.problems.fixed_point.model import TunedModel
@@ -27,7 +29,14 @@ def profile_program(problem: TunedModel, trial: Trial, measured: bool = True) ->
     if timing is not None:
         model = CostModel(problem.bundle.program, problem.bundle.parameters, timing.table, timing.shape)
         predicted = model.cycles_by_row(batch)[0]
-    check = check_program(problem, trial) if measured else problem.check
+    check = problem.check
+    frames = source.interface.frames
+    if options.board is not None and problem.input_way == ASKS and frames > 1:
+        measured = False
+        reason = f"It asks for its input in {frames} frames, which simulated devices do not answer: it was not run."
+        check = DeviceCheck(options.board, trial.measurement.metrics.get("cycles"), None, (), reason)
+    elif measured:
+        check = check_program(problem, trial)
     ran = measured and check is not None and check.measured is not None
     marked = _marked(problem, source, batch.rows.shape[1]) if ran else None
     layers = profile_layers(batch.program, source, predicted, None if marked is None else marked.cycles)

@@ -17,6 +17,9 @@ from kilotune.codegen.bundle import Bundle, load_bundle
 from kilotune.codegen.dataset import Dataset
 from kilotune.codegen.feature_order import FeatureOrder
 from kilotune.codegen.feature_scaling import FeatureScaling
+from kilotune.evaluators.device import Device
+from kilotune.evaluators.devices import find_device
+from kilotune.evaluators.on_device import missing_tools
 from kilotune.experiments.models.catalogue import resolve_model
 from kilotune.experiments.problems.family import CommandOptions
 from kilotune.experiments.problems.fixed_point.frames import in_frames
@@ -198,9 +201,11 @@ def test_what_cannot_be_overwritten_is_said(asked: tuple[str, ...], said: str, t
     assert said in error
 
 
-def any_trial(asked: Mapping[str, object]) -> tuple[ModelProblem, Trial]:
-    options = read_options("shiftry", CommandOptions(asked))
-    problem = build_problem(TuneRequest("shiftry", str(resolve_input("lenet-digits")), "random", options=options))
+def any_trial(
+    asked: Mapping[str, object], model: str = "lenet-digits", device: Device | None = None
+) -> tuple[ModelProblem, Trial]:
+    options = read_options("shiftry", CommandOptions(asked, device=None if device is None else device.as_json()))
+    problem = build_problem(TuneRequest("shiftry", str(resolve_input(model)), "random", options=options))
     candidate = random_candidate(problem.space, np.random.default_rng(0))
     return problem, Trial(0, candidate, problem.space.evaluate([candidate])[0])
 
@@ -213,10 +218,21 @@ def test_targets_whose_programs_are_handed_the_sample_are_refused(tmp_path: Path
     assert not (tmp_path / "sketch").exists()
 
 
-def test_a_program_that_gets_its_input_otherwise_than_the_study_s_says_so(tmp_path: Path) -> None:
-    problem, trial = any_trial({})
-    said = {}
-    for target in ("c", "c-frames"):
+@pytest.mark.slow
+@pytest.mark.skipif(missing_tools(find_device("uno")) is not None, reason="the tools of uno are missing")
+@pytest.mark.parametrize("streaming", [False, True])
+def test_an_exported_readme_has_the_figures_of_its_own_program(streaming: bool, tmp_path: Path) -> None:
+    """Whatever way the study's programs get their input: one that is handed its sample holds it all, one called with frames holds one."""
+    problem, trial = any_trial({"streaming": streaming}, "gru16-digits", find_device("uno"))
+    static, text = dict[str, int | None](), ""
+    for target in ("c", "c-steps", "c-frames"):
         problem.export_for(trial, tmp_path / target, target, None)
-        said[target] = "The one in this folder asks for its input" in (tmp_path / target / "README.md").read_text()
-    assert said == {"c": False, "c-frames": True}
+        text = (tmp_path / target / "README.md").read_text()
+        found = re.search(r"(\d+) of static RAM", text)
+        static[target] = None if found is None else int(found.group(1))
+        assert ("asks for its input in 8 frames" in text) == (target == "c-frames")
+    frame = 8 * (2 if "int16_t" in text else 1)
+    assert static["c-frames"] is None, "no simulated device hands over frames that are asked for"
+    assert static["c"] is not None
+    assert static["c-steps"] is not None
+    assert 7 * frame - 8 <= static["c"] - static["c-steps"] <= 7 * frame, "its own state is a few bytes"
