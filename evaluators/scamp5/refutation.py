@@ -38,6 +38,7 @@ from kilotune.codegen.scamp.sums import DIRECTIONS, Cell, Sum
 from kilotune.evaluators.c_structures import structures
 from kilotune.evaluators.compiled_library import load_library
 from kilotune.evaluators.interruptible import StopFlag, interruptible
+from kilotune.evaluators.scamp5.common_positions import SQUARE, turned_cell
 
 MODULUS = (1 << 61) - 1
 MOST_TARGETS = 8
@@ -45,8 +46,6 @@ LONGEST = 29
 SHIFTS, GROWTH = 64, 256
 FAR_BITS = {True: 13, False: 19}
 """Room for what is three instructions short of a target, by whether signs are free."""
-
-SQUARE = tuple((sx, sy, swapped) for sx in (1, -1) for sy in (1, -1) for swapped in (False, True))
 
 (_Form, _Pair, _Refutation) = structures(Path(__file__).with_name("refutation_state.h"), "Form", "Pair", "Refutation")
 
@@ -245,12 +244,6 @@ def _shape(total: Sum, depth: int) -> tuple[float, ...]:
     return (-west, -south, east, north, *corners, halvings, len(total.terms), total.cardinality / 2.0**depth)
 
 
-def _turned(cell: Cell, symmetry: tuple[int, int, bool]) -> Cell:
-    sx, sy, swapped = symmetry
-    across, up = cell[::-1] if swapped else cell
-    return sx * across, sy * up
-
-
 def _first_ones(forms: Sequence[LinearForm], sums: Sequence[Sum], free_signs: bool) -> list[bool]:
     """Which forms may be the first instruction on the image: those that no symmetry of the sums makes an earlier form of."""
     wanted = {_unsigned(total, free_signs) for total in sums}
@@ -258,13 +251,16 @@ def _first_ones(forms: Sequence[LinearForm], sums: Sequence[Sum], free_signs: bo
     numbers = {form: number for number, form in enumerate(forms)}
     for symmetry in SQUARE:
         turned = {
-            _unsigned(Sum.of((_turned(cell, symmetry), weight) for cell, weight in total), free_signs) for total in sums
+            _unsigned(Sum.of((turned_cell(cell, symmetry), weight) for cell, weight in total), free_signs)
+            for total in sums
         }
         if turned != wanted:
             continue
         for number, form in enumerate(forms):
             (cell, sign), (other, second) = form.factor, form.other
-            made = LinearForm((_turned(cell, symmetry), sign), (_turned(other, symmetry), second), 0, form.halvings)
+            made = LinearForm(
+                (turned_cell(cell, symmetry), sign), (turned_cell(other, symmetry), second), 0, form.halvings
+            )
             if not form.others and numbers.get(made, number) < number:
                 first[number] = False
     return first

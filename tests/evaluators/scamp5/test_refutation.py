@@ -139,7 +139,9 @@ def test_negated_moves_are_told_from_moves() -> None:
     ("change", "said"),
     [
         ({"certificate": "other"}, "expected an object"),
-        ({"version": 2}, "version"),
+        ({"version": 3}, "version"),
+        ({"version": 2}, r"position: expected \[x, y\] in a certificate of version 2"),
+        ({"version": 2, "position": [0, 1.5]}, "position"),
         ({"target": "avr"}, "target"),
         ({"depth": -1}, "depth"),
         ({"kernels": [[[0, 0]]]}, "kernel 1"),
