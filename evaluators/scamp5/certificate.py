@@ -25,7 +25,7 @@ from kilotune.codegen.scamp.json_values import shown
 from kilotune.codegen.scamp.kernel import MAXIMUM_DEPTH
 from kilotune.codegen.scamp.sums import Cell, Sum
 from kilotune.evaluators.scamp5.common_positions import farthest_move, positions_in_reach, square_class
-from kilotune.evaluators.scamp5.refutation import LONGEST, MOST_TARGETS, BoundChecker, Refuted
+from kilotune.evaluators.scamp5.refutation import LONGEST, MOST_TARGETS, BoundChecker, FormTables, Refuted
 from kilotune.evaluators.scamp5.symbolic import WrongProgramError, prove
 
 KIND, VERSION, VERSION_ANYWHERE = "scamp5-program-bound", 1, 2
@@ -130,6 +130,8 @@ class _KernelsChecked:
     depth: int
     anywhere: bool
     asked: dict[frozenset[Sum], _Question] = field(default_factory=dict)
+    tables: dict[bool, FormTables] = field(default_factory=dict)
+    """By whether signs are free."""
 
     @property
     def are_there(self) -> bool:
@@ -153,19 +155,26 @@ class _KernelsChecked:
             if kind not in self.asked:
                 image = Sum.image(self.depth)
                 moved = (total.shifted(position) for total in self.kernels)
-                self.asked[kind] = _Question(self.target, tuple(t for t in moved if t != image), self.depth)
+                self.asked[kind] = _Question(self, tuple(t for t in moved if t != image))
             yield self.asked[kind]
+
+    def tables_of(self, free_signs: bool) -> FormTables:
+        """Made when they are first needed."""
+        if free_signs not in self.tables:
+            seed = f"{self.depth} {[total.terms for total in self.kernels]}"
+            self.tables[free_signs] = FormTables(self.target, free_signs, seed)
+        return self.tables[free_signs]
 
 
 class _Question:
     """Whether no program makes sums (distinct, none zero or the image) in so few instructions: asked of ever more."""
 
-    def __init__(self, target: str, wanted: tuple[Sum, ...], depth: int) -> None:
+    def __init__(self, checked: _KernelsChecked, wanted: tuple[Sum, ...]) -> None:
         if len(wanted) > MOST_TARGETS:
             raise ValueError(f"A bound is checked for at most {MOST_TARGETS} kernels, and these are {len(wanted)}.")
-        both = {frozenset((total, -total)) for total in (Sum.image(depth), *wanted)}
-        self._signs = [True, False] if target == "auke" and len(both) == 1 + len(wanted) else [False]
-        self._target, self._wanted, self._depth = target, wanted, depth
+        both = {frozenset((total, -total)) for total in (Sum.image(checked.depth), *wanted)}
+        self._signs = [True, False] if checked.target == "auke" and len(both) == 1 + len(wanted) else [False]
+        self._checked, self._wanted = checked, wanted
         self._checker = self._next_checker()
 
     def ask(self, length: int, threads: int) -> tuple[Refuted, int]:
@@ -180,7 +189,7 @@ class _Question:
         return answer, sets
 
     def _next_checker(self) -> BoundChecker:
-        return BoundChecker(self._target, self._wanted, self._depth, self._signs.pop(0))
+        return BoundChecker(self._checked.tables_of(self._signs.pop(0)), self._wanted, self._checked.depth)
 
 
 def _check_program(certificate: BoundCertificate) -> None:

@@ -1,7 +1,7 @@
 """Where results may lie that may lie anywhere: the common positions that so many instructions can reach, for the checker of bounds.
 
-Results at position `(x, y)` are the kernels with every cell moved by so much. Like all of the checker this has no part of the search
-that made a claim (`spaces/reverse_split/positions.py`), nor of its reasons:
+Results at position `(x, y)` are the kernels with every cell moved by so much. The search that makes such claims
+(`spaces/reverse_split/positions.py`) has its own reason why no other position need be looked at; the checker's is plainer:
 
 - the box of all values of a program begins as the image's cell. An instruction moves what it reads by so many cells at most, each of which
   takes one side of the box one cell further: so kernels whose box has sides further out, added up, than all instructions together can
