@@ -242,6 +242,14 @@ class HasModel(Protocol):
         """The model with its objective fitted to what the trials so far have shown."""
 
 
+@runtime_checkable
+class SaysWhyNoModel(Protocol):
+    """Ability: has no constraint model where other problems of the same space have one, and says what is the matter."""
+
+    why_no_model: str
+    """The rest of a sentence that says that there is none."""
+
+
 @dataclass(frozen=True)
 class ExactStep:
     """Where an exact search stands: a new best candidate if there is one, and a loss of the first objective that no

@@ -38,6 +38,7 @@ from kilotune.codegen.scamp.sums import DIRECTIONS, Cell, Sum
 from kilotune.evaluators.c_structures import structures
 from kilotune.evaluators.compiled_library import load_library
 from kilotune.evaluators.interruptible import StopFlag, interruptible
+from kilotune.evaluators.scamp5.common_positions import SQUARE, turned_cell
 
 MODULUS = (1 << 61) - 1
 MOST_TARGETS = 8
@@ -45,8 +46,6 @@ LONGEST = 29
 SHIFTS, GROWTH = 64, 256
 FAR_BITS = {True: 13, False: 19}
 """Room for what is three instructions short of a target, by whether signs are free."""
-
-SQUARE = tuple((sx, sy, swapped) for sx in (1, -1) for sy in (1, -1) for swapped in (False, True))
 
 (_Form, _Pair, _Refutation) = structures(Path(__file__).with_name("refutation_state.h"), "Form", "Pair", "Refutation")
 
@@ -134,38 +133,65 @@ def _forms_of(row: Instruction) -> Iterator[LinearForm]:
             raise ValueError(f"{row.name}: expected three operands alike, found others")
 
 
+class FormTables:
+    """The instructions of a set as the checker computes with them, at a random point: the same for all sums that are asked about."""
+
+    def __init__(self, target: str, free_signs: bool, seed: str) -> None:
+        """`seed`: of the point. KeyError for an unknown set."""
+        generator = random.Random(f"checker {target} {seed}")
+        self.point = (generator.randrange(2, MODULUS), generator.randrange(2, MODULUS))
+        self.free_signs, self.forms = free_signs, linear_forms(target, free_signs)
+        pairs = [form for form in self.forms if form.others]
+        self.pairs = (_Pair * len(pairs))(*map(self._pair, pairs))
+        joined = [
+            [_inverse(self._number(pair.factor) * self._factor(form) + self._number(pair.other)) for pair in pairs]
+            for form in self.forms
+        ]
+        self.joined = np.array(joined, dtype=np.uint64)
+        self.needs = _needs(self.forms)
+        self.copies = any(row.distinct for row in instruction_set(target).rows)
+        self.operands = max(row.operands for row in instruction_set(target).rows)
+
+    def structure(self, form: LinearForm, first: bool) -> ctypes.Structure:
+        """A form as the C code has it; `first` as `_first_ones` says."""
+        factor = self._factor(form)
+        other = self._number(form.other)
+        numbers = (factor, other, _inverse(factor), other * _inverse(factor) % MODULUS, form.others, form.halvings)
+        return _Form(*numbers, *form.factor[0], *form.other[0], int(first), 0)
+
+    def _number(self, factor: tuple[Cell, int]) -> int:
+        (across, up), sign = factor
+        x, y = self.point
+        return sign * pow(x, across, MODULUS) * pow(y, up, MODULUS) % MODULUS
+
+    def _factor(self, form: LinearForm) -> int:
+        whole = self._number(form.factor) + (self._number(form.other) if form.twice else 0)
+        return whole * pow(2, -form.halvings, MODULUS) % MODULUS
+
+    def _pair(self, form: LinearForm) -> ctypes.Structure:
+        last, other = self._number(form.factor), self._number(form.other)
+        return _Pair(last, other, other if form.others == 2 else 0, _inverse(last))
+
+
 class BoundChecker:
     """One question made ready: sums in units of `2**-depth`, distinct, neither zero nor the image, at most `MOST_TARGETS`."""
 
-    def __init__(self, target: str, sums: Sequence[Sum], depth: int, free_signs: bool) -> None:
+    def __init__(self, tables: FormTables, sums: Sequence[Sum], depth: int) -> None:
         """ValueError for too many sums, RuntimeError without a C compiler."""
         if not 0 < len(sums) <= MOST_TARGETS:
             raise ValueError(f"expected 1 to {MOST_TARGETS} kernels, found {len(sums)}")
         kernel = load_checker()
         if kernel is None:
             raise RuntimeError("Checking a bound needs a C compiler (cc, gcc or clang), and none works here.")
-        self._kernel, self._free_signs = kernel, free_signs
-        generator = random.Random(f"checker {target} {depth} {[total.terms for total in sums]}")
-        self._point = (generator.randrange(2, MODULUS), generator.randrange(2, MODULUS))
-        forms = linear_forms(target, free_signs)
-        first = _first_ones(forms, sums, free_signs)
-        self._forms = (_Form * len(forms))(*(self._form(form, one) for form, one in zip(forms, first, strict=True)))
-        pairs = [form for form in forms if form.others]
-        self._pairs = (_Pair * len(pairs))(*map(self._pair, pairs))
-        joined = [
-            [_inverse(self._number(pair.factor) * self._factor(form) + self._number(pair.other)) for pair in pairs]
-            for form in forms
-        ]
-        x, y = self._point
-        residues = [_residue(total, depth, x, y) for total in sums]
-        if free_signs:
+        self._kernel, self._tables = kernel, tables
+        first = _first_ones(tables.forms, sums, tables.free_signs)
+        structures_of_forms = map(tables.structure, tables.forms, first)
+        self._forms = (_Form * len(first))(*structures_of_forms)
+        residues = [_residue(total, depth, *tables.point) for total in sums]
+        if tables.free_signs:
             residues = [min(value, MODULUS - value) for value in residues]
-        self._joined = np.array(joined, dtype=np.uint64)
         self._targets = np.array(residues, dtype=np.uint64)
         self._shapes = np.array([_shape(total, depth) for total in sums], dtype=np.float64)
-        self._need = _needs(forms)
-        self._copies = any(row.distinct for row in instruction_set(target).rows)
-        self._operands = max(row.operands for row in instruction_set(target).rows)
 
     def ask(self, budget: int, threads: int = 1) -> tuple[Refuted, int]:
         """Is there a program of at most `budget` instructions, where none is shorter? And how many sets of values were met. A program that
@@ -197,34 +223,17 @@ class BoundChecker:
         return worst, int(counts.sum())
 
     def _problem(self, budget: int, share: int, threads: int, flag: StopFlag) -> ctypes.Structure:
-        signs, bits = int(self._free_signs), FAR_BITS[self._free_signs]
-        numbers = (len(self._forms), len(self._pairs), len(self._targets), budget, signs, int(self._copies))
+        tables = self._tables
+        signs, bits = int(tables.free_signs), FAR_BITS[tables.free_signs]
+        counts = (len(self._forms), len(tables.pairs), len(self._targets))
+        numbers = (*counts, budget, signs, int(tables.copies), tables.operands, share, threads, bits)
         addresses = (
             ctypes.addressof(self._forms),
-            ctypes.addressof(self._pairs),
-            *(array.ctypes.data for array in (self._joined, self._targets, self._shapes, self._need)),
+            ctypes.addressof(tables.pairs),
+            *(array.ctypes.data for array in (tables.joined, self._targets, self._shapes, tables.needs)),
             flag.address,
         )
-        return _Refutation(*numbers, self._operands, share, threads, bits, *addresses)
-
-    def _number(self, factor: tuple[Cell, int]) -> int:
-        (across, up), sign = factor
-        x, y = self._point
-        return sign * pow(x, across, MODULUS) * pow(y, up, MODULUS) % MODULUS
-
-    def _factor(self, form: LinearForm) -> int:
-        whole = self._number(form.factor) + (self._number(form.other) if form.twice else 0)
-        return whole * pow(2, -form.halvings, MODULUS) % MODULUS
-
-    def _form(self, form: LinearForm, first: bool) -> ctypes.Structure:
-        factor = self._factor(form)
-        other = self._number(form.other)
-        numbers = (factor, other, _inverse(factor), other * _inverse(factor) % MODULUS, form.others, form.halvings)
-        return _Form(*numbers, *form.factor[0], *form.other[0], int(first), 0)
-
-    def _pair(self, form: LinearForm) -> ctypes.Structure:
-        last, other = self._number(form.factor), self._number(form.other)
-        return _Pair(last, other, other if form.others == 2 else 0, _inverse(last))
+        return _Refutation(*numbers, *addresses)
 
 
 def _inverse(number: int) -> int:
@@ -245,12 +254,6 @@ def _shape(total: Sum, depth: int) -> tuple[float, ...]:
     return (-west, -south, east, north, *corners, halvings, len(total.terms), total.cardinality / 2.0**depth)
 
 
-def _turned(cell: Cell, symmetry: tuple[int, int, bool]) -> Cell:
-    sx, sy, swapped = symmetry
-    across, up = cell[::-1] if swapped else cell
-    return sx * across, sy * up
-
-
 def _first_ones(forms: Sequence[LinearForm], sums: Sequence[Sum], free_signs: bool) -> list[bool]:
     """Which forms may be the first instruction on the image: those that no symmetry of the sums makes an earlier form of."""
     wanted = {_unsigned(total, free_signs) for total in sums}
@@ -258,13 +261,16 @@ def _first_ones(forms: Sequence[LinearForm], sums: Sequence[Sum], free_signs: bo
     numbers = {form: number for number, form in enumerate(forms)}
     for symmetry in SQUARE:
         turned = {
-            _unsigned(Sum.of((_turned(cell, symmetry), weight) for cell, weight in total), free_signs) for total in sums
+            _unsigned(Sum.of((turned_cell(cell, symmetry), weight) for cell, weight in total), free_signs)
+            for total in sums
         }
         if turned != wanted:
             continue
         for number, form in enumerate(forms):
             (cell, sign), (other, second) = form.factor, form.other
-            made = LinearForm((_turned(cell, symmetry), sign), (_turned(other, symmetry), second), 0, form.halvings)
+            made = LinearForm(
+                (turned_cell(cell, symmetry), sign), (turned_cell(other, symmetry), second), 0, form.halvings
+            )
             if not form.others and numbers.get(made, number) < number:
                 first[number] = False
     return first

@@ -12,6 +12,7 @@ from kilotune.experiments.artefacts.output_file import check_output_file, write_
 from kilotune.experiments.commands import completion
 from kilotune.experiments.commands.command_line import storage_option
 from kilotune.experiments.commands.exit_status import ExitStatus
+from kilotune.experiments.presentation.wording import counted
 
 LARGEST_FILE = 1 << 24
 """Bytes of a certificate."""
@@ -54,7 +55,8 @@ def check_command(file: Path, jobs: int) -> ExitStatus:
     certificate = parse_certificate(file.read_text(encoding="utf-8", errors="replace"), str(file))
     try:
         for refuted in refuted_lengths(certificate, jobs):
-            click.echo(f"no program of {refuted.instructions}: {refuted.sets} sets of values", err=True)
+            where = "" if certificate.position is None else f" at {counted(refuted.positions, 'position')}"
+            click.echo(f"no program of {refuted.instructions}: {refuted.sets} sets of values{where}", err=True)
     except FalseClaimError as error:
         click.echo(f"{file}: {error}")
         return ExitStatus.INFEASIBLE
@@ -63,5 +65,6 @@ def check_command(file: Path, jobs: int) -> ExitStatus:
         0 if program is None else sum(bool(line.strip()) and line.lstrip()[:1] != "#" for line in program.split("\n"))
     )
     shortest = "; its program is a shortest one" if program is not None and lines == certificate.at_least else ""
-    click.echo(f"{file}: confirmed, no program has fewer than {certificate.at_least} instructions{shortest}")
+    where = "" if certificate.position is None else ", wherever its results lie together"
+    click.echo(f"{file}: confirmed, no program has fewer than {certificate.at_least} instructions{where}{shortest}")
     return ExitStatus.FEASIBLE

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 
 from rich.console import Console
@@ -15,7 +16,7 @@ from kilotune.experiments.problems.problem import Explains, PlacesFinalists, bou
 from kilotune.experiments.problems.problem_entry import entry_of, procedure_name
 from kilotune.experiments.studies.outcome_file import answer_of
 from kilotune.experiments.studies.tuning import TuneOutcome
-from kilotune.experiments.terminal.budget_usage import usage_sentence
+from kilotune.experiments.terminal.budget_usage import WORTH_SAYING_S, usage_sentence
 from kilotune.experiments.terminal.front_table import front_table
 from kilotune.experiments.terminal.sample_differences import sample_differences
 from kilotune.experiments.terminal.unseen_loss import unseen_loss
@@ -80,7 +81,20 @@ def _on_the_device(outcome: TuneOutcome) -> Iterator[str]:
         if check.measured is not None and outcome.float_on_device is not None:
             yield against_float(check.measured, outcome.float_on_device)
     elif outcome.result.best is not None and device is not None:
-        yield f"Not run on a simulated {device.name}, as no time was left for that; cycles are the cost model's."
+        yield f"Not run on a simulated {device.name}, {_why_not_run(outcome)}; cycles are the cost model's."
+
+
+def _why_not_run(outcome: TuneOutcome) -> str:
+    """What the search has left of the budget went into what comes before the run, or did not suffice for compiling and running."""
+    if outcome.interrupted:
+        return "as the search was interrupted"
+    left = -math.inf if outcome.asked is None else outcome.asked.seconds - outcome.used_s
+    if not WORTH_SAYING_S <= left < math.inf:
+        return "as no time was left for that"
+    return (
+        f"as the {left:.1f} s of the budget that the search has left did not suffice for compiling and running it (a "
+        f"busy machine takes longer): a larger --budget leaves more"
+    )
 
 
 def _about_the_run(outcome: TuneOutcome) -> Iterator[str]:

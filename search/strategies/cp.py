@@ -13,7 +13,16 @@ import time
 from kilotune.search.front import Rank, Ranking
 from kilotune.search.hypervolume import GrowingFront
 from kilotune.search.own_strategies import Needs, OwnStrategy
-from kilotune.search.space import Assignment, Clock, HasModel, HasReferencePoint, SolveLimit, Space, Trial
+from kilotune.search.space import (
+    Assignment,
+    Clock,
+    HasModel,
+    HasReferencePoint,
+    SaysWhyNoModel,
+    SolveLimit,
+    Space,
+    Trial,
+)
 from kilotune.search.strategy import UNKNOWN_BOUND, Outcome, Steps
 
 CANDIDATES_PER_ROUND = 8
@@ -27,7 +36,8 @@ class ModelSearch:
 
     def __init__(self, space: Space, seed: int) -> None:
         if not isinstance(space, HasModel):
-            raise ValueError(f"Strategy 'cp' needs a constraint model, and the space {space.name!r} has none.")
+            why = f" {space.why_no_model}" if isinstance(space, SaysWhyNoModel) else ""
+            raise ValueError(f"Strategy 'cp' needs a constraint model, and the space {space.name!r} has none{why}.")
         self.bound = UNKNOWN_BOUND
         self._space: HasModel = space
         self._seed = seed

@@ -60,6 +60,9 @@ class ApproximationSpace(SeveralKernels):
     """The front of instructions against the error of the weights, for programs of `target` on so many registers."""
 
     objectives = (Objective("instructions"), Objective(ERROR))
+    why_no_model = (
+        "of a front of the weights' errors: choose another strategy, or ask for instructions or transfers alone"
+    )
 
     def __init__(self, offered: Sequence[KernelApproximation], target: str, registers: int) -> None:
         """`offered`: the exact ones first. ValueError as `SplitProblem`."""

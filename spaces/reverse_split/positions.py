@@ -95,6 +95,8 @@ def kernel_turns(sums: Sequence[Sum]) -> tuple[tuple[Symmetry, Cell], ...]:
 class PositionSpace(SeveralKernels):
     """The shortest program of kernels whose results may lie at any common position; one objective, no front."""
 
+    why_no_model = "of results that may lie anywhere: leave --anywhere out, or choose another strategy"
+
     def __init__(self, problem: SplitProblem) -> None:
         """ValueError for a front."""
         if problem.goal is KernelGoal.FRONT:

@@ -163,16 +163,26 @@ static int stop_at(Search *s, int level, int32_t index, int result)
     return result;
 }
 
+/* Whether the candidates from `from` on that are worth a try are marked. */
+static int look_ahead(Search *s, int level, int32_t from)
+{
+    const int nearby = s->p->nearby;
+    if (!s->endings) return 0;
+    const int32_t free = s->left / s->p->plain_cost - s->pending_count;
+    const int looked_up = free == 2 && (level || nearby);
+    if (looked_up) (nearby ? look_two_up(s, level, from) : look_up(s, from));
+    if (free == 3) (nearby ? look_far_back(s, level) : look_far(s));
+    if (free > 3) s->endings->far_level = NOWHERE;
+    return looked_up;
+}
+
 static int descend(Search *s, int level, int32_t from)
 {
     const Problem *p = s->p;
     const int plain = p->plain_cost, arity = p->set == AUKE ? 2 : 3;
     int32_t end = s->candidates;
     int resumed = s->resume > level, turns = from <= s->first_end ? s->turns : 0;
-    const int32_t free = s->endings ? s->left / plain - s->pending_count : 0;
-    const int looked_up = free == 2 && (level || p->nearby);
-    if (looked_up) (p->nearby ? look_two_up(s, level, from) : look_up(s, from));
-    if (free == 3) (p->nearby ? look_far_back(s) : look_far(s));
+    const int looked_up = look_ahead(s, level, from);
     if (resumed) from = s->path[level];
     for (int32_t i = from; i < end; i++) {
         Candidate *c = &s->candidate[i];

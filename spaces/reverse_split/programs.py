@@ -104,7 +104,7 @@ class ProgramQuery:
     south, east and north values may extend; `most_weight`: their greatest sum of absolute weights, in pixels.
     Both cut programs off, so no proof stands on them. `forbidden` sums are never computed. `whole`: of several targets no
     program is overlooked, which takes longer; of one none ever is. `nearby`: the last two values that are neither given nor
-    targets are solved for, where all instructions cost the same, which may overlook a program (`programs_last_two.h`).
+    targets are solved for, where halvings cost as little as any, which may overlook a program (`programs_last_two.h`).
     `turned`: of the programs for a single target that its symmetries (those of the square) turn into one another, one is
     enough. It is not for a limited `reach`.
     """

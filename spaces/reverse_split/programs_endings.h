@@ -14,7 +14,7 @@
 
 #include "programs_shapes.h"
 
-enum { LANES = 16, NEAR_BITS = 1 << 17, FAR_BITS = 1 << 20, FACTORS = 2 * OFFSETS + 1, BACKWARDS = OFFSETS, HALF = OFFSETS + 1, AUKE_FACTORS = 16 };
+enum { LANES = 16, NEAR_BITS = 1 << 17, FAR_BITS = 1 << 20, FACTORS = 2 * OFFSETS + 1, NOWHERE = -2, BACKWARDS = OFFSETS, HALF = OFFSETS + 1, AUKE_FACTORS = 16 };
 enum { TESTS_A_WORK = 64, TESTS_A_STEP = 400, FEW = 30 }; /* so few candidates are tried without a look-up */
 
 typedef struct {
@@ -24,6 +24,7 @@ typedef struct {
 struct Endings {
     uint32_t near[NEAR_BITS / 32], *far;
     int32_t first_new, old_backs, old_count; /* candidates, predecessors of targets and values before the newest ones */
+    int32_t far_level; /* where `far` was filled; NOWHERE once the search is above it */
     int32_t newest; /* values from here on are new: an ending takes one of them */
     int whole;      /* no ending was kept in `far`: all values are new */
     uint64_t others, q_factor, q_term; /* hard targets that p and q = q_factor * p + q_term have to lead to as well (programs_last_two.h) */
@@ -53,12 +54,27 @@ static inline void put_bit(uint32_t *set, uint64_t key, uint32_t bits)
 
 static int leads_to_others(const Search *s, uint64_t p, uint64_t q); /* programs_last_two.h */
 
+/* A candidate of that value at the least cost (k = -1) or a higher one; -1: none. */
+static int32_t candidate_at(const Search *s, uint64_t value, int k)
+{
+    return find_candidate(s, k < 0 ? value : cost_key(s->p, value, s->dearer[k]));
+}
+
+static int is_candidate(const Search *s, uint64_t value)
+{
+    for (int k = -1; k < s->dearer_count; k++)
+        if (candidate_at(s, value, k) >= 0) return 1;
+    return 0;
+}
+
 static void mark_near(Search *s, uint64_t p)
 {
     const struct Endings *e = s->endings;
-    int32_t index = find_candidate(s, p);
-    if (index < 0 || s->candidate[index].marked) return;
-    if (!e->others || leads_to_others(s, p, plus(times(e->q_factor, p), e->q_term))) s->candidate[index].marked = 1;
+    for (int k = -1; k < s->dearer_count; k++) {
+        int32_t index = candidate_at(s, p, k);
+        if (index < 0 || s->candidate[index].marked) continue;
+        if (!e->others || leads_to_others(s, p, plus(times(e->q_factor, p), e->q_term))) s->candidate[index].marked = 1;
+    }
 }
 
 /* One p that would do: marked where it is near, or kept as a bit of `far`. */
@@ -193,12 +209,13 @@ static int prepare_endings(Search *s)
     if (!p->nearby && (p->set != SCAMP5 || p->targets != 1 || p->given != 1 || p->forbidden || p->offsets != OFFSETS || p->far_cost != p->plain_cost ||
         p->halve_cost != p->plain_cost || p->budget < 4 * p->plain_cost))
         return 1;
-    if (p->nearby && (p->far_cost != p->plain_cost || p->halve_cost != p->plain_cost || p->budget / p->plain_cost - p->targets < 2)) return 1;
+    if (p->nearby && (p->halve_cost != p->plain_cost || p->budget / p->plain_cost - p->targets < 2)) return 1;
     struct Endings *e = s->endings = calloc(1, sizeof *e);
     if (!e) return 0;
     e->far = malloc(FAR_BITS / 8);
     e->open = malloc((size_t)s->candidate_room * sizeof *e->open);
     if (!e->far || !e->open) return 0;
+    e->far_level = NOWHERE;
     find_factors(s, e);
     moves_of(s, p->target[0], &e->target);
     return 1;

@@ -6,6 +6,9 @@
  * none of which is hard, all), and what makes any target at once is tried too. What is solved for so is a hundredth of the work of trying all
  * p, so that a question of two free values is answered, where only the first few p were tried before. A program is overlooked in which p
  * first makes a target, and that is what q is made of.
+ *
+ * Where instructions with two directions cost more (bus transfers), a value is looked up at either cost, and `far` is filled at the level
+ * before only where no such instruction has used up two free values at once.
  */
 #ifndef KILOTUNE_PROGRAMS_LAST_TWO_H
 #define KILOTUNE_PROGRAMS_LAST_TWO_H
@@ -135,9 +138,10 @@ static void look_back(Search *s, const int far)
 }
 
 /* Three free values are left: what any of them taken next need not be part of. */
-static void look_far_back(Search *s)
+static void look_far_back(Search *s, int level)
 {
     struct Endings *e = s->endings;
+    e->far_level = level;
     memset(e->far, 0, FAR_BITS / 8);
     e->tests = 0;
     e->first_new = s->candidates, e->old_backs = s->backs, e->old_count = s->count;
@@ -174,7 +178,7 @@ static void look_among(Search *s, int32_t index)
         for (int o = 0; new && o < s->p->offsets; o++) {
             meet(s, 0, minus(back[o], value));
             const uint64_t other = minus(moved[o], target);
-            if (has_bit(e->near, other, NEAR_BITS) && find_candidate(s, other) >= 0) s->candidate[index].marked = 1, mark_near(s, other);
+            if (has_bit(e->near, other, NEAR_BITS) && is_candidate(s, other)) s->candidate[index].marked = 1, mark_near(s, other);
         }
         for (int u = new ? 0 : e->newest; u < s->count; u++) meet(s, 0, minus(rest, e->value[u].to[0]));
         e->tests += new ? 2 * LANES + s->count : 1;
@@ -205,7 +209,7 @@ static void look_at_copy(Search *s, Candidate *copy)
     const uint64_t doubled = plus(value->value, value->value);
     for (uint64_t left = e->asked; left && !copy->marked; left &= left - 1) {
         uint64_t rest = minus(s->p->target[__builtin_ctzll(left)], doubled);
-        copy->marked = has_bit(e->near, rest, NEAR_BITS) && find_candidate(s, rest) >= 0;
+        copy->marked = has_bit(e->near, rest, NEAR_BITS) && is_candidate(s, rest);
     }
     for (int k = 0; k < s->p->offsets + s->count && !copy->marked; k++) {
         uint64_t q = k < s->p->offsets ? plus(value->moved[k], value->moved[k]) : plus(doubled, s->value[k - s->p->offsets].value);
@@ -215,20 +219,28 @@ static void look_at_copy(Search *s, Candidate *copy)
     }
 }
 
+/* A target at more than the least cost is no free value, and stands among the candidates. */
+static int is_dear_target(const Search *s, const Candidate *c)
+{
+    if (c->op == COPY || c->cost == s->p->plain_cost) return 0;
+    const int32_t target = find_target(s, c->value);
+    return target >= 0 && s->pending[target];
+}
+
 /* Two free values are left, the first of them a candidate from `from` on: marks those that are worth a try. */
 static void look_two_up(Search *s, int level, int32_t from)
 {
     struct Endings *e = s->endings;
     const uint64_t asked = e->asked;
     choose_asked(s);
-    e->whole = !level || s->count != e->old_count + 1 || e->asked != asked;
+    e->whole = e->far_level != level - 1 || s->count != e->old_count + 1 || e->asked != asked;
     e->newest = e->whole ? 0 : s->count - 1;
     e->tests = 0;
     if (s->p->set == SCAMP5) values_of(s, level ? e->old_count : 0);
     memset(e->near, 0, sizeof e->near);
     for (int32_t i = from; i < s->candidates; i++) {
         Candidate *c = &s->candidate[i];
-        c->marked = 0;
+        c->marked = (uint8_t)is_dear_target(s, c);
         if (!c->included && c->op != COPY) put_bit(e->near, c->value, NEAR_BITS);
     }
     e->tests += 2 * (s->candidates - from);

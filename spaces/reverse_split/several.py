@@ -26,6 +26,7 @@ class SeveralKernels(ABC):
     prefers_flat = ReverseSplitSpace.prefers_flat
     constraints = ()
     objectives: tuple[Objective, ...]
+    why_no_model: str  # see `search.space.SaysWhyNoModel`
 
     def __init__(self, choice: str, spaces: Mapping[Option, ReverseSplitSpace]) -> None:
         self.choice, self.spaces = choice, dict(spaces)

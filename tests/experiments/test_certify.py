@@ -26,6 +26,12 @@ def test_a_study_is_certified_and_confirmed(tmp_path: Path) -> None:
     claimed = json.loads(file.read_text())
     assert claimed["at_least"] == len(claimed["program"]) - 1 == 5
     assert run("check", str(file)) == 0
+    run(*search, "--input", "roberts", "--study", "elsewhere", "--anywhere")
+    run("certify", "elsewhere", "--output", str(file), *store)
+    claimed = json.loads(file.read_text())
+    assert (claimed["version"], claimed["at_least"], len(claimed["program"]) - 1) == (2, 1, 1)
+    assert claimed["position"] != [0, 0]
+    assert run("check", str(file)) == 0
     run(*search, "--input", "sobel", "--study", "energy", "--objective", "transfers")
     with pytest.raises(ValueError, match="bounds on instructions"):
         run("certify", "energy", "--output", str(file), *store)

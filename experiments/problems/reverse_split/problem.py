@@ -44,7 +44,7 @@ from kilotune.search.space import Assignment, Metrics, Trial
 from kilotune.search.suggestion import did_you_mean
 from kilotune.spaces.reverse_split.approximations import ApproximationSpace, approximations
 from kilotune.spaces.reverse_split.measuring import KernelGoal, SplitProblem
-from kilotune.spaces.reverse_split.positions import PositionSpace
+from kilotune.spaces.reverse_split.positions import HOME, PositionSpace
 from kilotune.spaces.reverse_split.programs import load_kernel
 from kilotune.spaces.reverse_split.rounding import rounded
 from kilotune.spaces.reverse_split.space import ReverseSplitSpace
@@ -183,17 +183,16 @@ class KernelProblem(ExportsTexts):
 
     def bound_certificate(self, best: Trial | None, bound: float) -> str:
         """A bound on instructions, with the best program. ValueError for another objective, and where there is no bound to speak of."""
-        if isinstance(self.space, PositionSpace):
-            raise ValueError(
-                f"{self.name}: certificates are of kernels that stay where they are, and these may lie anywhere."
-            )
-        if not isinstance(self.space, ReverseSplitSpace) or self.space.problem.goal is not KernelGoal.INSTRUCTIONS:
+        if isinstance(self.space, ApproximationSpace) or self.space.problem.goal is not KernelGoal.INSTRUCTIONS:
             raise ValueError(
                 f"{self.name}: certificates are of bounds on instructions, and the objective is another one."
             )
         program = None if best is None or best.measurement.failure is not None else self._text(best.assignment)
         made, at_least = self.space.problem.kernels, max(0, math.ceil(bound)) if math.isfinite(bound) else 0
-        return BoundCertificate(self.space.problem.target, made.depth, made.sums, at_least, program).text
+        position = None
+        if isinstance(self.space, PositionSpace):
+            position = HOME if best is None or program is None else self.made(best).position
+        return BoundCertificate(self.space.problem.target, made.depth, made.sums, at_least, program, position).text
 
     def made(self, trial: Trial) -> ApproximatedSet:
         """What the program of a candidate computes."""

@@ -6,6 +6,7 @@ import json
 import random
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -22,7 +23,14 @@ from kilotune.evaluators.scamp5.certificate import (
     parse_certificate,
     refuted_lengths,
 )
-from kilotune.evaluators.scamp5.refutation import BoundChecker, LinearForm, Refuted, linear_forms, load_checker
+from kilotune.evaluators.scamp5.refutation import (
+    BoundChecker,
+    FormTables,
+    LinearForm,
+    Refuted,
+    linear_forms,
+    load_checker,
+)
 from kilotune.experiments.cli import cli
 from kilotune.spaces.reverse_split.programs import INSTRUCTIONS
 from tests.spaces.reverse_split.small_programs import brute_force, random_plan
@@ -34,9 +42,14 @@ SOBEL = Sum.of([((x, y), -x * (2 - abs(y))) for x in (-1, 1) for y in (-1, 0, 1)
 SHARPEN = Sum.of([((0, 0), 5), *(((x, y), -1) for x, y in ((1, 0), (-1, 0), (0, 1), (0, -1)))])
 
 
+@cache
+def tables_of(target: str, free_signs: bool) -> FormTables:
+    return FormTables(target, free_signs, "a test")
+
+
 def first_length(target: str, sums: Sequence[Sum], free_signs: bool, most: int, depth: int = DEPTH) -> int:
     """The least number of instructions that is not refuted; more than `most` where all are."""
-    checker = BoundChecker(target, sums, depth, free_signs)
+    checker = BoundChecker(tables_of(target, free_signs), sums, depth)
     return next((n for n in range(1, most + 1) if checker.ask(n)[0] is not Refuted.REFUTED), most + 1)
 
 
@@ -83,7 +96,7 @@ def test_nothing_that_a_program_computes_is_refuted(target: str, length: int, ot
 
 
 def test_threads_share_the_work_and_say_the_same() -> None:
-    checker = BoundChecker("auke", (SHARPEN,), 0, free_signs=True)
+    checker = BoundChecker(tables_of("auke", True), (SHARPEN,), 0)
     for length, expected in ((8, Refuted.REFUTED),):
         assert {checker.ask(length, threads)[0] for threads in (1, 2, 3)} == {expected}
     one, three = checker.ask(8)[1], checker.ask(8, 3)[1]
@@ -139,7 +152,9 @@ def test_negated_moves_are_told_from_moves() -> None:
     ("change", "said"),
     [
         ({"certificate": "other"}, "expected an object"),
-        ({"version": 2}, "version"),
+        ({"version": 3}, "version"),
+        ({"version": 2}, r"position: expected \[x, y\] in a certificate of version 2"),
+        ({"version": 2, "position": [0, 1.5]}, "position"),
         ({"target": "avr"}, "target"),
         ({"depth": -1}, "depth"),
         ({"kernels": [[[0, 0]]]}, "kernel 1"),

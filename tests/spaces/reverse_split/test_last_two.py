@@ -10,7 +10,16 @@ import pytest
 
 from kilotune.codegen.scamp.plan import computed
 from kilotune.codegen.scamp.sums import Sum
-from kilotune.spaces.reverse_split.programs import ProgramQuery, ProgramStatus, Searcher, load_kernel
+from kilotune.spaces.reverse_split.exact import lexicographic
+from kilotune.spaces.reverse_split.programs import (
+    BUS_TRANSFERS,
+    INSTRUCTIONS,
+    Costs,
+    ProgramQuery,
+    ProgramStatus,
+    Searcher,
+    load_kernel,
+)
 from tests.spaces.reverse_split.small_programs import random_plan
 
 pytestmark = pytest.mark.skipif(load_kernel() is None, reason="needs a C compiler")
@@ -45,5 +54,25 @@ def test_what_trying_everything_finds_is_solved_for(target: str, free: int, ques
         tried, solved = (Searcher(replace(question, nearby=near)).ask(budget, NO_LIMIT) for near in (False, True))
         assert solved.status is tried.status
         assert tried.status is not ProgramStatus.STOPPED
+        found += tried.status is ProgramStatus.FOUND
+    assert 0 < found < questions
+
+
+@pytest.mark.parametrize(
+    ("costs", "target", "spare", "questions"),
+    [
+        (BUS_TRANSFERS, "scamp5", 4, 12),
+        (BUS_TRANSFERS, "scamp5", 5, 12),
+        (lexicographic(INSTRUCTIONS, BUS_TRANSFERS), "scamp5", 70, 12),
+        (BUS_TRANSFERS, "auke", 5, 20),
+    ],
+)
+def test_it_is_where_some_instructions_cost_more(costs: Costs, target: str, spare: int, questions: int) -> None:
+    asked = windows(target, random.Random(f"last two {target} {spare}"))
+    found = 0
+    for question in (replace(next(asked), costs=costs) for _ in range(questions)):
+        budget = len(question.targets) * costs.plain + spare
+        tried, solved = (Searcher(replace(question, nearby=near)).ask(budget, NO_LIMIT) for near in (False, True))
+        assert solved.status is tried.status
         found += tried.status is ProgramStatus.FOUND
     assert 0 < found < questions

@@ -10,6 +10,7 @@ from kilotune.codegen.scamp.kernel import ApproximatedSet, Kernel, KernelSet
 from kilotune.codegen.scamp.sums import Sum
 from kilotune.evaluators.scamp5.symbolic import WrongProgramError, prove
 from kilotune.search.space import ExactStep
+from kilotune.search.strategy import make_strategy
 from kilotune.spaces.reverse_split.bounds import bounds_of, lower_bound
 from kilotune.spaces.reverse_split.measuring import KernelGoal, SplitProblem
 from kilotune.spaces.reverse_split.positions import (
@@ -128,3 +129,9 @@ def test_a_front_is_refused_and_kernels_keep_their_position() -> None:
     assert made.reduced().position == (2, 1)
     with pytest.raises(ValueError, match="do not go with a front"):
         PositionSpace(SplitProblem(made, "scamp5", 6, KernelGoal.FRONT))
+
+
+def test_a_constraint_model_is_refused_with_what_there_is_none_of() -> None:
+    space = PositionSpace(SplitProblem(kernels(SOBEL), "scamp5", 6))
+    with pytest.raises(ValueError, match="none of results that may lie anywhere: leave --anywhere out"):
+        make_strategy("cp", space, 0)
