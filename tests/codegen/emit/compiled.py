@@ -20,6 +20,10 @@ from kilotune.codegen.fixed.arithmetic import quantise_features
 COMPILERS = [c for c in ("gcc", "clang", "cc") if shutil.which(c)]
 needs_compiler = pytest.mark.skipif(not COMPILERS, reason="no C compiler: install gcc to compare the emitted C")
 WARNINGS = ("-std=c99", "-Wall", "-Wextra", "-Werror", "-Wconversion", "-Wsign-compare", "-Wshadow", "-pedantic")
+SANITISED = ("-O0", "-fsanitize=undefined", "-fno-sanitize-recover=all")
+"""Shifts, signed overflow, bounds and alignment: a program stops at the first one. Without optimisation, for at -O1 gcc takes twice as
+long. What its levels might change, and what they warn of, has tests of its own in test_bit_exact.py.
+"""
 _TYPES = {8: np.int8, 16: np.int16, 32: np.int32}
 
 
@@ -61,7 +65,7 @@ class CompiledBatch:
 
 
 def compile_sources(
-    sources: Sequence[CSource], folder: Path, flags: Sequence[str] = ("-O1",), compiler: str = ""
+    sources: Sequence[CSource], folder: Path, flags: Sequence[str] = ("-O0",), compiler: str = ""
 ) -> CompiledBatch:
     """Compile all sources by one call; warnings are errors."""
     for source in sources:

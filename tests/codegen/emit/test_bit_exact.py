@@ -56,7 +56,7 @@ def assert_emitted_agrees(model: RandomModel, batch: FixedBatch, flags: tuple[st
 def test_shiftry_programs_agree(data: st.DataObject, model: RandomModel) -> None:
     batch = data.draw(shiftry_batches(model.program, 2))
     assert_kernel_agrees(model, batch)
-    assert_emitted_agrees(model, batch, ("-O1",))
+    assert_emitted_agrees(model, batch, ("-O0",))
 
 
 @needs_compiler
@@ -65,10 +65,10 @@ def test_shiftry_programs_agree(data: st.DataObject, model: RandomModel) -> None
 def test_seedot_programs_agree(data: st.DataObject, model: RandomModel) -> None:
     batch = data.draw(seedot_batches(model.program))
     assert_kernel_agrees(model, batch)
-    assert_emitted_agrees(model, batch, ("-O1",))
+    assert_emitted_agrees(model, batch, ("-O0",))
 
 
-@pytest.mark.parametrize("level", ["-O0", "-Os", "-O2", "-O3"])
+@pytest.mark.parametrize("level", ["-O1", "-Os", "-O2", "-O3"])
 @needs_compiler
 @given(data=st.data(), model=random_models())
 @settings(quick, max_examples=8)
@@ -130,7 +130,7 @@ def test_a_sparse_parameter_in_a_plain_product(sparse: bool) -> None:
     model = RandomModel(program, {"W": values}, np.random.default_rng(0).uniform(-1, 1, (9, 6)))
     batch = SeeDotLowering(program, {"X": 1.0, "W": 0.9}).lower(SeeDotParameters(16, 2), {})
     assert batch.rows[0, 0, Column.SHIFT_TERM if sparse else Column.HALVINGS] > 0
-    assert_emitted_agrees(model, batch, ("-O1",))
+    assert_emitted_agrees(model, batch, ("-O0",))
 
 
 @needs_compiler

@@ -74,7 +74,7 @@ def emitted(made: Converted, shape: str, number: int = 0) -> CSource:
 
 
 @needs_compiler
-@pytest.mark.parametrize("flags", [("-O2",), ("-O1", SMALL_WORDS)])
+@pytest.mark.parametrize("flags", [("-O1",), ("-O0", SMALL_WORDS)])
 @given(seed=st.integers(0, 1 << 32))
 @settings(suppress_health_check=list(HealthCheck), database=None, max_examples=6)
 def test_every_shape_of_code_computes_the_definition(flags: Sequence[str], seed: int) -> None:

@@ -18,7 +18,7 @@ from kilotune.codegen.fixed.encoding import ParameterEncoding, RowShifts
 from kilotune.codegen.fixed.table import Column, FixedBatch
 from kilotune.evaluators.fixed_point.reference import run_reference
 from kilotune.evaluators.fixed_point.simulator import Backend, Simulator
-from tests.codegen.emit.compiled import compile_sources, needs_compiler
+from tests.codegen.emit.compiled import SANITISED, compile_sources, needs_compiler
 from tests.codegen.emit.random_programs import RandomModel
 from tests.codegen.emit.row_products import FORMS, row_products
 
@@ -45,8 +45,7 @@ def test_all_executions_agree(form: str) -> None:
         expected = run_reference(batch, model.parameters, model.features)
         simulator = Simulator(model.program, model.parameters, model.features, Backend.NATIVE)
         np.testing.assert_array_equal(simulator.run(batch), expected)
-        flags = ("-O1", "-fsanitize=undefined", "-fno-sanitize-recover=all")
-        for found in compiled_outputs(model, batch, flags, (PLAIN, "rows2")):
+        for found in compiled_outputs(model, batch, SANITISED, (PLAIN, "rows2")):
             np.testing.assert_array_equal(found, expected[0])
 
     agree()

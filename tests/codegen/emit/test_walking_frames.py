@@ -20,7 +20,7 @@ from kilotune.codegen.fixed.shiftry import ShiftryLowering
 from kilotune.codegen.fixed.table import FixedBatch
 from kilotune.codegen.time_steps import FramedProgram, over_frames
 from kilotune.evaluators.fixed_point.reference import run_reference
-from tests.codegen.emit.compiled import compile_sources, needs_compiler
+from tests.codegen.emit.compiled import SANITISED, compile_sources, needs_compiler
 from tests.codegen.walking_programs import WalkingPrograms
 
 pytestmark = [needs_compiler, pytest.mark.slow]
@@ -85,7 +85,7 @@ class Called:
 
 
 def compiled(sources: Sequence[CSource], folder: str) -> list[Called]:
-    made = compile_sources(sources, Path(folder), ("-O1", "-fsanitize=undefined", "-fno-sanitize-recover"))
+    made = compile_sources(sources, Path(folder), SANITISED)
     return [Called(made.library, source) for source in sources]
 
 

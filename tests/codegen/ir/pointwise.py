@@ -17,7 +17,7 @@ from kilotune.codegen.fixed.shiftry import ShiftryLowering
 from kilotune.codegen.fixed.table import FixedBatch
 from kilotune.evaluators.fixed_point.reference import Arrays, run_reference
 from kilotune.evaluators.fixed_point.simulator import Backend, Simulator
-from tests.codegen.emit.compiled import compile_sources
+from tests.codegen.emit.compiled import SANITISED, compile_sources
 from tests.codegen.ir.examples import HERE
 
 EXTREMES = (-1e6, -100.0, -4.0, -1.0, -1e-3, 0.0, 1e-3, 1.0, 4.0, 100.0, 1e6)
@@ -72,8 +72,7 @@ def assert_executions_agree(program: ir.Program, seed: int) -> None:
     batches = candidates(program, random, list(Rounding)[seed % len(Rounding)])
     sources = [emit_c(one, {}, name=f"m{n}", function=f"predict{n}") for n, one in enumerate(batches)]
     with tempfile.TemporaryDirectory() as folder:
-        flags = ("-O1", "-fsanitize=undefined", "-fno-sanitize-recover=all")
-        compiled = compile_sources(sources, Path(folder), flags)
+        compiled = compile_sources(sources, Path(folder), SANITISED)
         for number, one in enumerate(batches):
             expected = run_reference(one, {}, features)
             np.testing.assert_array_equal(compiled.run(number, features), expected[0], err_msg=sources[number].source)

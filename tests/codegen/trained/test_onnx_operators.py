@@ -14,7 +14,7 @@ from kilotune.codegen.fixed.table import FixedBatch
 from kilotune.codegen.profile import profile
 from kilotune.evaluators.fixed_point.reference import run_reference
 from kilotune.evaluators.fixed_point.simulator import Backend, Simulator
-from tests.codegen.emit.compiled import compile_sources, needs_compiler
+from tests.codegen.emit.compiled import SANITISED, compile_sources, needs_compiler
 from tests.codegen.trained.cases import CASES, FOLDS
 from tests.codegen.trained.onnx_files import Case, converted, float_results, reference
 
@@ -48,7 +48,7 @@ def test_c_and_both_simulators_agree_on_every_operator(tmp_path: Path) -> None:
         emit_c(batch, parameters, name=f"m{number}", function=f"predict{number}")
         for number, (batch, parameters) in enumerate(made)
     ]
-    compiled = compile_sources(sources, tmp_path, ("-O1", "-fsanitize=undefined", "-fno-sanitize-recover=all"))
+    compiled = compile_sources(sources, tmp_path, SANITISED)
     for number, (case, (batch, parameters)) in enumerate(zip(CASES, made, strict=True)):
         expected = run_reference(batch, parameters, case.features)
         np.testing.assert_array_equal(compiled.run(number, case.features), expected[0], err_msg=case.name)

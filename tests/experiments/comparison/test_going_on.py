@@ -30,7 +30,7 @@ pytestmark = pytest.mark.slow
 
 TUNE = [sys.executable, "-m", "kilotune.experiments"]
 SHIFTRY = ("--space", "shiftry", "--input", "protonn-digits")
-STOPPED = (*SHIFTRY, "--strategies", "local,random", "--repeats", "2", "--budget", "600trials", "--name", "c")
+STOPPED = (*SHIFTRY, "--strategies", "local,random", "--repeats", "2", "--budget", "250trials", "--name", "c")
 
 
 @pytest.fixture(scope="module")
@@ -43,7 +43,7 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[tupl
 
 
 def wait_for_trials(place: dict[str, Any], count: int) -> None:
-    path, deadline = Path(place["env"]["KILOTUNE_STORAGE"]), time.monotonic() + 60
+    path, deadline = Path(place["env"]["KILOTUNE_STORAGE"]), time.monotonic() + 240
     while time.monotonic() < deadline:
         if path.exists():
             store = Store(str(path))
@@ -64,15 +64,15 @@ def test_a_stopped_comparison_goes_on_and_ends_with_the_same_trials(
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True, **place)
     wait_for_trials(place, 1)
     process.send_signal(how)
-    said = process.communicate(timeout=60)[1]  # ends when no process holds the pipe any more, workers included
+    said = process.communicate(timeout=240)[1]  # ends when no process holds the pipe any more, workers included
     stopped = trials(place)
-    assert 0 < sum(map(len, stopped.values())) < 2400
+    assert 0 < sum(map(len, stopped.values())) < 1000
     if how is signal.SIGINT:
         assert process.returncode == ExitStatus.INTERRUPTED
         assert "`tune compare --name c` goes on" in said
     assert compare(place, "--name", "c", "--quiet").returncode == ExitStatus.FEASIBLE
     assert trials(place) == undisturbed
-    assert {len(rows) for rows in undisturbed.values()} == {600}
+    assert {len(rows) for rows in undisturbed.values()} == {250}
     for name, rows in stopped.items():
         assert undisturbed[name][: len(rows)] == rows
 
@@ -85,7 +85,7 @@ def test_a_killed_worker_loses_its_run_alone(
     wait_for_trials(place, 1)
     workers = [pid for pid in children(process.pid) if b"spawn_main" in Path(f"/proc/{pid}/cmdline").read_bytes()]
     os.kill(workers[0], signal.SIGKILL)
-    said = process.communicate(timeout=60)[1]
+    said = process.communicate(timeout=240)[1]
     assert process.returncode == ExitStatus.BAD_INPUT
     assert "its process died (signal SIGKILL" in said
     assert "`tune compare --name c` goes on" in said

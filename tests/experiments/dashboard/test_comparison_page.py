@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -11,7 +10,8 @@ import pytest
 from kilotune.search.comparison_store import comparisons
 from kilotune.search.store import Store
 from tests.browser import PHONE, OpenPage
-from tests.experiments.dashboard.serving import TUNE, serving
+from tests.commands import tune
+from tests.experiments.dashboard.serving import serving
 from tests.experiments.report.accessibility import Check, axe
 from tests.experiments.report.test_in_chromium import draw_all
 
@@ -25,7 +25,7 @@ SHOTS = os.environ.get("KILOTUNE_SCREENSHOTS")
 def test_sections_and_runs_are_shown(tmp_path: Path, open_page: OpenPage, axe: Check) -> None:
     place = tmp_path / "studies.db"
     what = ("--space", "reverse-split", "--strategies", "random,local", "--repeats", "2", "--budget", "20trials")
-    subprocess.run([*TUNE, "compare", *what, "--storage", str(place)], check=True, capture_output=True, cwd=tmp_path)
+    assert tune(tmp_path, os.environ, "compare", *what, "--jobs", "1", "--storage", str(place)).returncode == 0
     (comparison,) = comparisons(Store(str(place)))
     with serving(place) as served:
         watched = open_page(served.url)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import subprocess
 import sys
 from pathlib import Path
+
+from tests import commands
 
 PLAIN = '''
 from dataclasses import dataclass
@@ -65,13 +68,13 @@ def environment(folder: Path, *more: Path) -> dict[str, str]:
 
 
 def tune(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """The command in a process of its own."""
-    return subprocess.run(
-        [sys.executable, "-m", "kilotune.experiments", *arguments],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-        cwd=folder,
-        env=environment(folder),
-    )
+    """The command where these packages are found, in the process of the test, which forgets afterwards what it imported of them."""
+    sys.path.insert(0, str(folder))
+    importlib.invalidate_caches()
+    try:
+        return commands.tune(folder, environment(folder), *arguments)
+    finally:
+        sys.path.remove(str(folder))
+        for name, module in list(sys.modules.items()):
+            if Path(getattr(module, "__file__", None) or "/").parent == folder:
+                del sys.modules[name]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import json
 import math
-import os
 import subprocess
 import sys
 import tomllib
@@ -16,6 +15,7 @@ from typing import Any
 import pytest
 
 from tests.documents import blocks
+from tests.experiments.plugins import packages
 from tests.experiments.plugins.packages import environment, install
 
 pytestmark = pytest.mark.slow
@@ -38,10 +38,11 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def run(place: Path, *command: str) -> subprocess.CompletedProcess[str]:
-    bin_folder = str(Path(sys.executable).parent)
-    variables = environment(place)
-    variables["PATH"] = os.pathsep.join((bin_folder, variables["PATH"]))
-    done = subprocess.run(command, cwd=place, env=variables, capture_output=True, text=True, timeout=120, check=False)
+    if command[0] == "tune":
+        done = packages.tune(place, *command[1:])
+    else:
+        given = {"cwd": place, "env": environment(place)}
+        done = subprocess.run(command, **given, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stderr
     return done
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 import tomllib
@@ -12,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.documents import blocks
+from tests.experiments.plugins import packages
 from tests.experiments.plugins.packages import environment, install
 
 pytestmark = pytest.mark.slow
@@ -32,9 +32,11 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def run(place: Path, *command: str) -> subprocess.CompletedProcess[str]:
-    variables = environment(place)
-    variables["PATH"] = os.pathsep.join((str(Path(sys.executable).parent), variables["PATH"]))
-    done = subprocess.run(command, cwd=place, env=variables, capture_output=True, text=True, timeout=300, check=False)
+    if command[0] == "tune":
+        done = packages.tune(place, *command[1:])
+    else:
+        given = {"cwd": place, "env": environment(place)}
+        done = subprocess.run(command, **given, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     return done
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
-import sys
 from pathlib import Path
 
 import plotly.graph_objects as go
@@ -13,6 +13,7 @@ import pytest
 from kilotune.experiments.presentation.section import Figure, Paragraph, Row, Section, Table
 from kilotune.experiments.report.paper_files import drawn_files, named_figures, table_files
 from kilotune.search.store import Store
+from tests import commands
 from tests.browser import CHROMIUM
 from tests.experiments.report.studies import make_study, shiftry_request
 
@@ -56,11 +57,7 @@ def test_figures_are_drawn_in_every_format() -> None:
 
 
 def tune(*arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
-    import os
-
-    command = [sys.executable, "-m", "kilotune.experiments", "report", *arguments]
-    environment = {**os.environ, **variables}
-    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60, env=environment)
+    return commands.tune(Path.cwd(), {**os.environ, **variables}, "report", *arguments)
 
 
 @pytest.fixture(scope="module")

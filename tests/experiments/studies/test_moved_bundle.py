@@ -5,8 +5,6 @@ from __future__ import annotations
 import os
 import re
 import shutil
-import subprocess
-import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,12 +15,13 @@ import pytest
 import kilotune.experiments.models as bundled
 from kilotune.experiments.soak.server import PROGRAMS, TemporaryServer
 from kilotune.search.store import Store
+from tests import commands
 from tests.kept_libraries import with_libraries
 
 pytestmark = pytest.mark.slow
 
 MODEL = "lenet-digits"
-COPIES = 30
+COPIES = 6
 """Of its training samples: what is measured within a millisecond is not worth keeping."""
 
 
@@ -43,15 +42,7 @@ def storage(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
 
 def tune(folder: Path, cache: Path, *arguments: str) -> str:
     """What the command prints, run in `folder`, with its cache of measurements below `cache`."""
-    done = subprocess.run(
-        [sys.executable, "-m", "kilotune.experiments", *arguments],
-        cwd=folder,
-        env={**os.environ, "XDG_CACHE_HOME": str(cache)},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=120,
-    )
+    done = commands.tune(folder, {**os.environ, "XDG_CACHE_HOME": str(cache)}, *arguments)
     assert done.returncode == 0, done.stderr
     return done.stdout
 
