@@ -164,7 +164,9 @@ def cut(builder: Builder, node: TrainedNode) -> None:
         if step == 0:
             raise ValueError("expected a step, found 0")
         axis = axis_of(axis, rank)
-        chosen = range(view.shape[axis])[slice(start, end if abs(end) < 1 << 31 else None, step)]
+        # Going backward, an end far below zero means "past the first place", which Python's slices say by None.
+        past_first = step < 0 and end <= -(1 << 31)
+        chosen = range(view.shape[axis])[slice(start, None if past_first else end, step)]
         if not chosen:
             raise ValueError(f"expected at least one place of an axis of {view.shape[axis]}, found {start} to {end}")
         view = along(view, axis, chosen[0], step, len(chosen))

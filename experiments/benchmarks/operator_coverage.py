@@ -3,15 +3,13 @@
     python -m kilotune.experiments.benchmarks.operator_coverage [--only nodes|estimators] [--match TEXT] [--sentences]
 
 Each model is imported as `tune --input` does and executed as a float program. A model is `equal` where all results are within 1e-5 (of
-types
-of fewer bits within what the type can say), `refused` where one sentence says why not, `wrong` where the program computes something else
-and nobody said
-so, and `crashed` where anything but such a sentence ended the import. The last two must be 0; with any, the exit status is 1.
+types of fewer bits within what the type can say), `refused` where one sentence says why not, `wrong` where the program computes something
+else and nobody said so, and `crashed` where anything but such a sentence ended the import. The last two must be 0; with any, the exit
+status is 1.
 
 A program has one input and one output: of an operator with several inputs the first real one stays, and the others become constants with
-the values of
-the package's own example; of one with several outputs each is a model of its own. What an operator should return is said by the example;
-where onnxruntime executes the model, by onnxruntime for other inputs as well.
+the values of the package's own example; of one with several outputs each is a model of its own. What an operator should return is said by
+the example; where onnxruntime executes the model, by onnxruntime for other inputs as well.
 """
 
 from __future__ import annotations

@@ -30,6 +30,7 @@ import argparse
 import dataclasses
 import json
 import math
+import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
@@ -212,7 +213,11 @@ def measure(bundles: Path, rows: Path, models: Sequence[str], drop: float, trial
     """Append a row for every bundle of the folder that the file does not have yet."""
     known = read_rows(rows) if rows.exists() else []
     names = {row["model"] for row in known}
-    for path in sorted(file.parent for file in bundles.glob("*/model.sd")):
+    found = sorted(file.parent for file in bundles.glob("*/model.sd"))
+    missing = set(models) - {path.name for path in found}
+    if missing or not found:
+        sys.exit(f"{bundles}: expected folders with a model.sd{f', {sorted(missing)} among them' if missing else ''}.")
+    for path in found:
         if path.name in names or (models and path.name not in models):
             continue
         known.append(measured(path, drop, trials))
@@ -251,6 +256,7 @@ def lines(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     yield ""
     for kind in dict.fromkeys(row["model"].split("-")[0] for row in rows):
         yield _means(kind, [row for row in rows if row["model"].startswith(f"{kind}-")])
+    yield _means("all", rows)
     for row in rows:
         if row["model"] in PAPER:
             yield f"paper, beside {row['model']}: {PAPER[row['model']]}"
@@ -302,6 +308,8 @@ def main() -> None:
     given = parser.parse_args()
     if given.command == "measure":
         measure(given.bundles, given.rows, given.models, given.drop, given.trials)
+    elif not given.rows.exists():
+        sys.exit(f"{given.rows}: expected rows that `measure` wrote, found no file.")
     else:
         print("\n".join(lines(read_rows(given.rows))))
 

@@ -71,8 +71,8 @@ class ProgramProfile:
         yield from self._measured()
         if self.layers.outside.constant_bytes:
             yield (
-                f"Flash {OUTSIDE}, {self.layers.outside.constant_bytes} bytes: tables of functions and the unpacking of narrow weights, "
-                f"which layers share."
+                f"Flash {OUTSIDE}, {self.layers.outside.constant_bytes} bytes: tables of functions, multipliers of kept integers and "
+                f"the unpacking of narrow weights."
             )
         if peak is not None:
             yield f"RAM: of the array of {held} bytes, most holds values in {peak.name}: {peak.ram_bytes} bytes."

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from kilotune.codegen import ir
+from kilotune.codegen.diagnostics import InputError
 from kilotune.codegen.emit.c import emit_c
 from kilotune.codegen.fixed.shiftry import ShiftryLowering
 from kilotune.codegen.fixed.table import FixedBatch
@@ -41,6 +42,15 @@ def _lowered(case: Case, folder: Path, bits: int) -> tuple[FixedBatch, dict[str,
 
 
 @needs_compiler
+@pytest.mark.parametrize("end", [-100, -(2**31), -(2**63)])
+def test_a_slice_that_goes_forward_to_before_the_first_place_has_none(end: int, tmp_path: Path) -> None:
+    """However far before it the end is (found by a reader: from -2**31 on all places were taken)."""
+    spans = {name: np.array([value]) for name, value in (("s", -5), ("e", end), ("a", 1), ("t", 1))}
+    case = Case("nothing", (1, 8, 3), [("Slice", ["x", "s", "e", "a", "t"], ["y"], {})], spans)
+    with pytest.raises(InputError, match="expected at least one place of an axis of 8"):
+        converted(case, tmp_path)
+
+
 def test_c_and_both_simulators_agree_on_every_operator(tmp_path: Path) -> None:
     """What converters make of layouts (images with channels last, broadcasts, slices) no other front end makes."""
     made = [_lowered(case, tmp_path, 16 if number % 3 else 8) for number, case in enumerate(CASES)]
