@@ -58,9 +58,8 @@ def preshifted_rows(batch: FixedBatch) -> Int32Array:
     that wraps before it is divided again.
     """
     rows = batch.rows.copy()
-    whole = np.array(
-        [not encoding.in_codes for encoding in batch.encodings] + [True]
-    )  # the last of those without one, whose number is -1
+    # The last is of parameters without an encoding, whose number is -1.
+    whole = np.array([not encoding.in_codes for encoding in batch.encodings] + [True])
     columns = {v.name: i for i, v in enumerate(batch.program.variables)}
     for (row, column), name in shifted_operands(batch.program).items():
         stored_whole = whole[batch.encoded[:, columns[name]]]
