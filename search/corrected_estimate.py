@@ -22,10 +22,6 @@ class CorrectedEstimate:
         self._known: list[frozenset[int]] = []
         self._off: list[float] = []
 
-    def __len__(self) -> int:
-        """Of how many candidates the cost is known."""
-        return len(self._off)
-
     def learn(self, candidate: Assignment, estimated: float, cost: float) -> None:
         """What a candidate really costs."""
         self._known.append(self._answers(candidate))
