@@ -54,13 +54,15 @@ def shifted_sums(program: ir.Program) -> Mapping[int, tuple[int, Column]]:
 def preshifted_rows(batch: FixedBatch) -> Int32Array:
     """The rows [candidates, operations, columns] as they are emitted: without divisions of such parameters and sums.
 
-    A parameter that is encoded is divided when it is read: its codes have no room for more digits, and need none. So is a sum that wraps
-    before it is divided again.
+    A parameter that lies in flash as codes is divided when it is read: its codes have no room for more digits, and need none. So is a sum
+    that wraps before it is divided again.
     """
     rows = batch.rows.copy()
+    # The last is of parameters without an encoding, whose number is -1.
+    whole = np.array([not encoding.in_codes for encoding in batch.encodings] + [True])
     columns = {v.name: i for i, v in enumerate(batch.program.variables)}
     for (row, column), name in shifted_operands(batch.program).items():
-        stored_whole = batch.encoded[:, columns[name]] < 0
+        stored_whole = whole[batch.encoded[:, columns[name]]]
         rows[:, row, column] = np.where(stored_whole, np.minimum(rows[:, row, column], 0), rows[:, row, column])
     if batch.rounding is Rounding.NEAREST:
         return rows

@@ -77,7 +77,7 @@ class VariableStorage:
     def has_codes(self, name: str) -> bool:
         """Whether a parameter lies in flash as codes, and not as the integers that it is computed with."""
         encoding = self.encodings.get(name)
-        return encoding is not None and (encoding.layout is not None or encoding.rows is not None)
+        return encoding is not None and encoding.in_codes
 
     @property
     def packed_widths(self) -> tuple[int, ...]:

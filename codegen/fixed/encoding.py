@@ -147,6 +147,11 @@ class ParameterEncoding:
         return LAYOUTS.get(self.width)
 
     @property
+    def in_codes(self) -> bool:
+        """Whether codes lie in flash, and not the integers that a program computes with."""
+        return self.layout is not None or self.rows is not None
+
+    @property
     def table_bytes(self) -> int:
         """Flash of what lies beside the codes: the table, and the shifts of rows."""
         return (CODEBOOK_SIZE if self.codebook else 0) + (len(self.rows.shifts) if self.rows is not None else 0)

@@ -17,6 +17,7 @@ from kilotune.experiments.problems.problem import ComparesFlips, Problem
 from kilotune.experiments.studies.command_time import made_in_time
 from kilotune.experiments.studies.linked_finalists import linked_finalist
 from kilotune.experiments.studies.measured_finalists import (
+    PRECISION,
     TIMED,
     MeasuredFinalists,
     keep_finalist,
@@ -28,9 +29,6 @@ from kilotune.search.result import Result
 from kilotune.search.space import HasReferencePoint, Trial
 from kilotune.search.statistics import SIGNIFICANCE, chance_of_more, sign_test_p
 from kilotune.search.study import Study
-
-PRECISION = "expected_flips"
-"""The metric of what changes of classes are expected by."""
 
 MOST_RISK = 0.05
 """How likely what replaces the procedure's answer may change the class of more of as many new inputs as there are training samples. On

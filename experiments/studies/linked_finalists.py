@@ -11,11 +11,12 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 
-from kilotune.evaluators.simulated import DeviceError
 from kilotune.experiments.problems.problem import LimitsLinkedFlash, Problem
 from kilotune.experiments.studies.command_time import made_in_time
+from kilotune.experiments.studies.linked_descent import ESTIMATE, NEW, LinkedDescent, bytes_linked
 from kilotune.experiments.studies.measured_finalists import (
     MeasuredFinalists,
     differs,
@@ -42,9 +43,6 @@ REFUSED = 0.15
 MOST_CONSIDERED = 1000
 """Those of them that are looked at, whatever their estimates are."""
 
-ESTIMATE = "linked_bytes"
-"""The metric."""
-
 
 def linked_finalist(
     problem: Problem, study: Study, result: Result, is_over: Callable[[], bool]
@@ -62,15 +60,19 @@ def linked_finalist(
     if not result.feasible and not (in_order := _refused(study, limit)):
         return None
     for trial in _likely(in_order, linked, limit):
-        found = made_in_time(is_over, partial(_linked, problem, trial))
+        found = made_in_time(is_over, partial(bytes_linked, problem, trial))
         if found is None:
             break
         linked[trial.number] = found
         if found <= limit:
-            keep_finalist(study, trial, result.best)
             first = in_order[0].number
             said = f"Trial {trial.number} links to {found} bytes, the best of {len(linked)} that were linked within {limit}"
             said += "." if trial.number == first else f": trial {first}, the best by estimate, takes {linked[first]}."
+            if not whole:
+                earlier = kept_finalist(problem, study, result).best or trial
+                trial, further = _descended(problem, study, trial, earlier, linked, is_over)
+                said += further
+            keep_finalist(study, trial, study.result().best or result.best)
             return MeasuredFinalists(with_best(result, trial, problem.space.objectives[0]), said)
     kept = kept_finalist(problem, study, result)
     if kept is not result:
@@ -79,11 +81,28 @@ def linked_finalist(
     return MeasuredFinalists(result, f"No finalist was linked within {limit} bytes: {least}.", kept=False)
 
 
-def _linked(problem: LimitsLinkedFlash, trial: Trial) -> int:
-    try:
-        return problem.linked_bytes(trial)
-    except DeviceError:  # larger than the device
-        return 1 << 62
+def _descended(
+    problem: LimitsLinkedFlash,
+    study: Study,
+    first: Trial,
+    earlier: Trial,
+    linked: Mapping[int, int],
+    is_over: Callable[[], bool],
+) -> tuple[Trial, str]:
+    """What a descent from the finalist comes to in time, one of the study's trials from now on, and a sentence where that is better.
+    `earlier`: what was kept before, which stays where nothing is better."""
+    descent = LinkedDescent(problem, study, first, linked)
+    descent.offer(earlier)
+    made_in_time(is_over, descent.run)
+    best = descent.best
+    if best.number == first.number:
+        return first, ""
+    if best.number == NEW:
+        best = replace(best, number=study.book.free_number())
+        study.record(study.book.encoding.key(best.assignment), best.number, best.assignment, best.measurement, 0.0)
+        study.save(0.0)
+    said = f" A descent from there, which linked {descent.linked}, comes to trial {best.number}, of {descent.bytes_of_best} bytes."
+    return best, said
 
 
 def _refused(study: Study, limit: int) -> list[Trial]:

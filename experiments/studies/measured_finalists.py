@@ -23,6 +23,9 @@ FINALIST = "fastest"
 
 TIMED = ("cycles", "latency_ms")
 
+PRECISION = "expected_flips"
+"""The metric of what changes of classes are expected by."""
+
 MOST_FINALISTS = 6
 
 MOST_CYCLES = 5_000_000

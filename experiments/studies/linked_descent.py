@@ -1,0 +1,213 @@
+"""Descent by what programs link to: what finalists leave of a limit on the flash of whole programs is used.
+
+A search goes by an estimate of linked bytes (`kilotune.evaluators.code_size`), so its best are some tens of bytes below the limit or beyond
+it. Linking takes a fifth of a second, far more than measuring a candidate, and far less than fitting its codes. So of what the
+search has measured all that promises to be better than the finalist is linked first, in the order of its precision, if it keeps the limit
+by the estimate as corrected at the nearest candidate that was linked (`kilotune.search.corrected_estimate`). From the best with rounded
+codes local search goes on: changes of one decision, and trades of one that takes bytes with one that gives them. Of what is linked then the
+best are finished, where the space has that, and the best of all is delivered.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterable, Mapping
+
+from kilotune.evaluators.simulated import DeviceError
+from kilotune.experiments.problems.problem import ComparesFlips, LimitsLinkedFlash
+from kilotune.experiments.studies.measured_finalists import PRECISION, differs
+from kilotune.search.corrected_estimate import CorrectedEstimate
+from kilotune.search.encoding import CandidateKey
+from kilotune.search.front import Rank, Ranking
+from kilotune.search.space import Assignment, FlatSpace, HasFinish, HasFlatView, Space, Trial
+from kilotune.search.strategies.moves import Move, Moves
+from kilotune.search.study import Study
+
+MOST_LINKED = 60
+"""Candidates that are linked, besides the finalists."""
+
+MOST_MEASURED = 6000
+"""Candidates that are measured."""
+
+MOST_FINISHED = 2
+"""Candidates that are finished: a fit takes from two to thirty seconds."""
+
+DOUBT = 0.01
+"""By which share of the limit a candidate may be beyond it by the corrected estimate, and is yet linked."""
+
+TRADED = 16
+"""Changes of either kind that are tried with one another."""
+
+ESTIMATE = "linked_bytes"
+"""The metric of estimates."""
+
+NEW = -1
+"""The number of a trial that is not the study's."""
+
+BEYOND_DEVICE = 1 << 62
+"""Bytes of what cannot be linked, since the device has no room for it."""
+
+
+def bytes_linked(problem: LimitsLinkedFlash, trial: Trial) -> int:
+    """What a trial's program takes; BEYOND_DEVICE where it cannot be linked."""
+    try:
+        return problem.linked_bytes(trial)
+    except DeviceError:
+        return BEYOND_DEVICE
+
+
+class LinkedDescent:
+    """`best`: the best so far that links within the limit, of number NEW where the study does not have it; `bytes_of_best`: to what;
+    `linked`: how many were linked.
+
+    `run` may be abandoned at any time: what it has come to stays.
+    """
+
+    def __init__(self, problem: LimitsLinkedFlash, study: Study, first: Trial, linked: Mapping[int, int]) -> None:
+        """`first`: a trial that links within the limit. `linked`: bytes of trials that were linked, by their numbers."""
+        limit = problem.linked_limit_bytes
+        assert limit is not None
+        self._problem, self._limit, self._space = problem, limit, study.space
+        self._most = (1.0 + DOUBT) * limit
+        ranking = Ranking.of(study.space)
+        others = tuple(constraint for constraint in ranking.constraints if constraint.metric != ESTIMATE)
+        self._ranking, self._key = Ranking(ranking.objectives, others), study.book.encoding.key
+        self._measured = {self._key(trial.assignment): trial for trial in study.trials() if trial.metrics}
+        self._corrected, self._linked = CorrectedEstimate(), dict[CandidateKey, int]()
+        for trial in study.trials():
+            if trial.number in linked:
+                self._keep(trial, linked[trial.number])
+        self._links_left, self._measurements_left = MOST_LINKED, MOST_MEASURED
+        self.linked = 0
+        self.best, self.bytes_of_best = first, linked[first.number]
+
+    def offer(self, trial: Trial) -> None:
+        """Take a trial, such as what an earlier descent has come to, if it is better and links within the limit."""
+        if self._rank(trial) < self._rank(self.best) and self._links_within(trial):
+            self._take(trial)
+
+    def run(self) -> bool:
+        """Link, descend and finish; True when that has come to its end."""
+        self._take(self._first_within(self._measured.values(), self._rank(self.best)))
+        flat: Space = self._space.flat_view() if isinstance(self._space, HasFlatView) else self._space
+        if isinstance(flat, FlatSpace):
+            home = self._start(flat)
+            while home is not None:
+                self._take(home)
+                home = self._step(flat, Moves(flat), home)
+        if isinstance(self._space, HasFinish):
+            self._finish(self._space)
+        return True
+
+    def _start(self, flat: FlatSpace) -> Trial | None:
+        """The best candidate of the flat view that is known to keep the limit: that of the best, or another."""
+        rounded = {decision.name: self.best.assignment[decision.name] for decision in flat.decisions}
+        for same in self._measure([rounded]):
+            self._links_within(same)
+        return min(self._within_limit(flat), key=self._rank, default=None)
+
+    def _within_limit(self, flat: FlatSpace) -> list[Trial]:
+        """Candidates of the flat view that were linked within the limit."""
+        trials = [self._measured[key] for key, size in self._linked.items() if size <= self._limit]
+        return [trial for trial in trials if len(trial.assignment) == len(flat.decisions)]
+
+    def _step(self, flat: FlatSpace, moves: Moves, home: Trial) -> Trial | None:
+        """The best neighbour that is better and links within the limit: by one change, or by two that pay for one another."""
+        changes = moves.of(home.assignment)
+        singles = self._measure([moves.apply(home.assignment, dict([change])) for change in changes])
+        pairs = self._trades(home, dict(zip(changes, singles, strict=True))) if singles else []
+        traded = self._measure([moves.apply(home.assignment, dict(pair)) for pair in pairs])
+        return self._first_within([*singles, *traded], self._rank(home))
+
+    def _trades(self, home: Trial, singles: Mapping[Move, Trial]) -> list[tuple[Move, Move]]:
+        """Pairs of a change that would be better beyond the limit and of one that gives bytes at less than the other gains, the cheapest
+        of these first."""
+        rank, size = self._rank(home), self._bytes(home)
+        loss = {change: self._rank(trial)[1] - rank[1] for change, trial in singles.items()}
+        given = {change: size - self._bytes(trial) for change, trial in singles.items()}
+        gains = [change for change, trial in singles.items() if self._rank(trial) < rank and loss[change] < 0.0]
+        gains = sorted((c for c in gains if size - given[c] > self._limit), key=loss.__getitem__)[:TRADED]
+        most = -min((loss[change] for change in gains), default=0.0)
+        rooms = [change for change in singles if given[change] > 0.0 and loss[change] < most]
+        rooms = sorted(rooms, key=lambda change: loss[change] / given[change])[:TRADED]
+        return [
+            (gain, room)
+            for gain, room in itertools.product(gains, rooms)
+            if gain[0] != room[0] and loss[gain] + loss[room] < 0.0 and size - given[gain] - given[room] <= self._most
+        ]
+
+    def _finish(self, space: HasFinish) -> None:
+        """Finish the best candidates that are known to keep the limit, and take what is better."""
+        flat = space.flat_view()
+        assert isinstance(flat, FlatSpace)
+        begun, self._links_left = list[Trial](), MOST_FINISHED
+        for trial in sorted(self._within_limit(flat), key=self._rank):
+            whole = space.finished(trial.assignment, trial.measurement)
+            if whole is None or not differs(trial, begun):
+                continue
+            for found in self._measure([whole]):
+                if self._links_within(found) and self._is_surer(found):
+                    self.best, self.bytes_of_best = found, self._linked[self._key(found.assignment)]
+            begun.append(trial)
+            if len(begun) == MOST_FINISHED:
+                return
+
+    def _is_surer(self, whole: Trial) -> bool:
+        """Whether a finished candidate is better than the best. Beside one that is not finished it is by fewer flips on inputs that neither
+        was chosen by: what is measured of it counts such inputs, and what is measured of the other does not."""
+        best, rank = self._rank(self.best), self._rank(whole)
+        precise = self._ranking.objectives[0].metric == PRECISION and rank[0] <= best[0]
+        if precise and isinstance(self._problem, ComparesFlips) and len(whole.assignment) > len(self.best.assignment):
+            flips = self._problem.paired_flips(self.best, whole)
+            if flips is not None:
+                return flips.only_second < flips.only_first
+        return rank < best
+
+    def _first_within(self, trials: Iterable[Trial], rank: Rank) -> Trial | None:
+        """The best of those that are better than that and link within the limit; only those that it is expected of are linked."""
+        better = [trial for trial in trials if self._rank(trial) < rank]
+        for trial in sorted(better, key=self._rank):
+            if self._bytes(trial) <= self._most and self._links_within(trial):
+                return trial
+        return None
+
+    def _take(self, trial: Trial | None) -> None:
+        if trial is not None and self._rank(trial) < self._rank(self.best):
+            self.best, self.bytes_of_best = trial, self._linked[self._key(trial.assignment)]
+
+    def _links_within(self, trial: Trial) -> bool:
+        key = self._key(trial.assignment)
+        if key not in self._linked:
+            if self._links_left == 0:
+                return False
+            self._links_left -= 1
+            self.linked += 1
+            self._keep(trial, bytes_linked(self._problem, trial))
+        return self._linked[key] <= self._limit
+
+    def _keep(self, trial: Trial, size: int) -> None:
+        self._linked[self._key(trial.assignment)] = size
+        if size < BEYOND_DEVICE:
+            self._corrected.learn(trial.assignment, trial.metrics[ESTIMATE], size)
+
+    def _bytes(self, trial: Trial) -> float:
+        """Linked bytes of a trial, else by the estimate, as it is off near it."""
+        known = self._linked.get(self._key(trial.assignment))
+        estimate = trial.metrics.get(ESTIMATE, math.inf)  # without one it could not be measured
+        return self._corrected.corrected(trial.assignment, estimate) if known is None else known
+
+    def _measure(self, candidates: list[Assignment]) -> list[Trial]:
+        """Trials of the candidates; none where there are too many."""
+        keys = [self._key(candidate) for candidate in candidates]
+        new = {key: one for key, one in zip(keys, candidates, strict=True) if key not in self._measured}
+        if len(new) > self._measurements_left:
+            return []
+        self._measurements_left -= len(new)
+        measured = self._space.evaluate(list(new.values())) if new else []
+        for (key, candidate), measurement in zip(new.items(), measured, strict=True):
+            self._measured[key] = Trial(NEW, candidate, measurement)
+        return [self._measured[key] for key in keys]
+
+    def _rank(self, trial: Trial) -> Rank:
+        return self._ranking.rank(trial.measurement)
