@@ -6,7 +6,7 @@ each replica takes one output position ("window"): its row blocks load their inp
 for the same layer in the same step; products start every 200 ns and take 800; partial sums go over the bus to the core of the first row
 block, which stores the result. Global memory hands out 64 bytes a nanosecond, the bus 25.6, to whoever the evaluator asks first.
 
-On the 24 runs that the tool's latency is known of the result is at most 1.6 % off, 0.3 % at the median: addresses in local memory are left
+On the 24 runs that the tool's latency is known of the result is at most 1.6 % off, 0.2 % at the median: addresses in local memory are left
 out, and small loads may be gathered in another order.
 """
 
