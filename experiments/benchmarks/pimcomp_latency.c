@@ -125,10 +125,11 @@ static void add_input(List *list, const Layer *layer, int32_t index, int32_t win
     }
     int32_t top = window / layer->out_width * layer->stride_y - layer->pad_top;
     int32_t left = window % layer->out_width * layer->stride_x - layer->pad_left;
-    for (int32_t tap = low / layer->channels; tap * layer->channels < high; tap++) {
-        int32_t first = tap * layer->channels, last = first + layer->channels;
-        int32_t from = low > first ? low : first, to = high < last ? high : last;
-        int32_t y = top + tap / layer->kernel_width, x = left + tap % layer->kernel_width;
+    int32_t tap = low / layer->channels, right = left + layer->kernel_width;
+    int32_t y = top + tap / layer->kernel_width, x = left + tap % layer->kernel_width;
+    for (int32_t first = tap * layer->channels; first < high; first += layer->channels, x++) {
+        int32_t last = first + layer->channels, from = low > first ? low : first, to = high < last ? high : last;
+        if (x == right) x = left, y++;
         Kind kind = FILL;
         int64_t address = 0;
         if (y >= 0 && y < layer->height && x >= 0 && x < layer->width) {
