@@ -17,10 +17,23 @@ from typing import Any
 
 import islpy as isl
 
-from kilotune.codegen.cm.access import AccessPattern, Rectangle
+from kilotune.codegen.cm.access import AccessPattern, Rectangle, allowed, counts
 from kilotune.codegen.cm.polyhedral import Dependences, dependences, pixel_names
 
 Pixel = tuple[int, int]
+
+
+class WrongStateMachineError(ValueError):
+    """A generated state machine that is not the one that NumPy counts: a fault of isl, or of what Python is made of it."""
+
+    def __init__(self, function: str, reading: AccessPattern) -> None:
+        self.function, self.reading = function, reading
+        super().__init__(
+            f"`{function}` of the state machine for {reading} is not what counting says: an error of isl, or of kilotune."
+        )
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return WrongStateMachineError, (self.function, self.reading)
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,11 +47,36 @@ class StateMachine:
 
 
 def state_machine(reading: AccessPattern) -> StateMachine:
-    """Generate and compile, some milliseconds; one machine serves all edges that read alike."""
+    """Generate and compile, some milliseconds; one machine serves all edges that read alike.
+
+    WrongStateMachineError where it differs from the staircases that NumPy counts, for any pixel.
+    """
     source = source_of(dependences(reading), reading.writer)
     names: dict[str, Any] = {}
     exec(compile(source, "<lcu>", "exec"), {}, names)  # our own generated text
-    return StateMachine(source, names["initial"], names["written"], names["keeps"])
+    machine = StateMachine(source, names["initial"], names["written"], names["keeps"])
+    _check(machine, reading)
+    return machine
+
+
+def _check(machine: StateMachine, reading: AccessPattern) -> None:
+    """WrongStateMachineError where one of the functions says anything else than `access.counts`."""
+    reader, writer = reading.reader, reading.writer
+    needed, released, _ = counts(reading)
+    first = machine.initial()
+    limit = 0 if first is None else reader.rank(*first) + 1
+    expected = allowed(needed, writer.size).tolist()
+    if limit != expected[0]:
+        raise WrongStateMachineError("initial", reading)
+    for iteration, wanted in enumerate(expected[1:]):
+        reached = machine.written(*writer.pixel(iteration))
+        limit = limit if reached is None else max(limit, reader.rank(*reached) + 1)
+        if limit != wanted:
+            raise WrongStateMachineError("written", reading)
+    for iteration, wanted in enumerate(released.tolist()):
+        kept = machine.keeps(*reader.pixel(iteration))
+        if (writer.size if kept is None else writer.rank(*kept)) != wanted:
+            raise WrongStateMachineError("keeps", reading)
 
 
 def loop_nest(rectangle: Rectangle) -> tuple[str, Callable[[], Iterator[Pixel]]]:
