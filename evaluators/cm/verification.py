@@ -16,7 +16,7 @@ from kilotune.codegen.cm.programs import LoweredNetwork
 from kilotune.codegen.onnx.reference import evaluate
 from kilotune.evaluators.cm.functional import ScheduleParameters, replay
 from kilotune.evaluators.cm.stream import Setting
-from kilotune.evaluators.cm.timing import simulate
+from kilotune.evaluators.cm.timing import simulate_whole
 
 
 @dataclass(frozen=True)
@@ -33,14 +33,8 @@ def verify(lowered: LoweredNetwork, setting: Setting, images: Sequence[NDArray[n
 
     DataHazardError when the schedule or a buffer would lose data; ValueError when the schedule deadlocks.
     """
-    timing = simulate(setting, len(images) + 1, record_starts=True)  # one more: all iterations of the others take place
-    if timing.deadlock is not None or timing.starts is None:
-        raise ValueError("the schedule deadlocks" if timing.deadlock is None else timing.deadlock.sentence)
+    _, starts = simulate_whole(setting, len(images))
     edges = len(lowered.pipeline.edges)
-    starts = tuple(
-        ticks[: len(images) * stage.iterations]
-        for ticks, stage in zip(timing.starts, lowered.pipeline.stages, strict=True)
-    )
     machine = ScheduleParameters(
         setting.ticks, route_delays(setting)[:edges], setting.capacities[:edges], setting.pace_ticks
     )

@@ -11,6 +11,7 @@ from kilotune.codegen.cm.lcu import loop_nest, state_machine
 from kilotune.codegen.cm.pipeline import GMEM
 from kilotune.codegen.cm.programs import LoweredNetwork
 from kilotune.codegen.cm.streams import stream_name
+from kilotune.evaluators.cm.timing import simulate_whole
 from kilotune.experiments.problems.cm.executable import executable
 from kilotune.experiments.problems.cm.mapped_network import MappedNetwork
 from kilotune.experiments.problems.cm.mesh import mesh_of
@@ -56,9 +57,8 @@ def _pictures(problem: MappedNetwork, trial: Trial) -> dict[str, str]:
     name = f"{space.network.name} on {space.hardware.name}"
     title = f"{name}: {len(mapping.cores)} of {space.hardware.cores} cores, {ticks:g} ticks per image"
     drawn = {"picture": mapping_svg(mesh_of(lowered, space.hardware, usage), title)}
-    starts = space.simulate(lowered, mapping, DRAWN_IMAGES + 1, record_starts=True).starts
-    if starts is not None:  # one more image than is drawn: all iterations of those drawn have taken place
-        drawn["gantt"] = gantt_svg(pipeline_chart(lowered, starts), f"{name}: the first {DRAWN_IMAGES} images")
+    _, starts = simulate_whole(space.setting(lowered, mapping), DRAWN_IMAGES)
+    drawn["gantt"] = gantt_svg(pipeline_chart(lowered, starts), f"{name}: the first {DRAWN_IMAGES} images")
     return drawn
 
 
