@@ -11,11 +11,13 @@ For every array that a core reads there are three functions, in coordinates of p
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import islpy as isl
+import numpy as np
+from numpy.typing import NDArray
 
 from kilotune.codegen.cm.access import AccessPattern, Rectangle, allowed, counts
 from kilotune.codegen.cm.polyhedral import Dependences, dependences, pixel_names
@@ -47,7 +49,7 @@ class StateMachine:
 
 
 def state_machine(reading: AccessPattern) -> StateMachine:
-    """Generate and compile, some milliseconds; one machine serves all edges that read alike.
+    """Generate and compile, some milliseconds, of a large image some tens; one machine serves all edges that read alike.
 
     WrongStateMachineError where it differs from the staircases that NumPy counts, for any pixel.
     """
@@ -63,20 +65,31 @@ def _check(machine: StateMachine, reading: AccessPattern) -> None:
     """WrongStateMachineError where one of the functions says anything else than `access.counts`."""
     reader, writer = reading.reader, reading.writer
     needed, released, _ = counts(reading)
-    first = machine.initial()
-    limit = 0 if first is None else reader.rank(*first) + 1
-    expected = allowed(needed, writer.size).tolist()
+    expected = allowed(needed, writer.size)
+    (limit,) = _ranks([machine.initial()], reader, -1) + 1
     if limit != expected[0]:
         raise WrongStateMachineError("initial", reading)
-    for iteration, wanted in enumerate(expected[1:]):
-        reached = machine.written(*writer.pixel(iteration))
-        limit = limit if reached is None else max(limit, reader.rank(*reached) + 1)
-        if limit != wanted:
-            raise WrongStateMachineError("written", reading)
-    for iteration, wanted in enumerate(released.tolist()):
-        kept = machine.keeps(*reader.pixel(iteration))
-        if (writer.size if kept is None else writer.rank(*kept)) != wanted:
-            raise WrongStateMachineError("keeps", reading)
+    reached = _ranks([machine.written(*pixel) for pixel in _pixels(writer)], reader, -1) + 1
+    if (np.maximum(np.maximum.accumulate(reached), limit) != expected[1:]).any():
+        raise WrongStateMachineError("written", reading)
+    kept = _ranks([machine.keeps(*pixel) for pixel in _pixels(reader)], writer, writer.size)
+    if (kept != released).any():
+        raise WrongStateMachineError("keeps", reading)
+
+
+def _pixels(rectangle: Rectangle) -> list[Pixel]:
+    """In the order of the rectangle's iterations; a large image has many."""
+    rows, columns = range(rectangle.top, rectangle.bottom), range(rectangle.left, rectangle.right)
+    if rectangle.by_columns:
+        return [(row, column) for column in columns for row in rows]
+    return [(row, column) for row in rows for column in columns]
+
+
+def _ranks(pixels: Sequence[Pixel | None], rectangle: Rectangle, absent: int) -> NDArray[np.int64]:
+    """Which iteration of the rectangle each pixel is; `absent` where there is none."""
+    down, right = rectangle.steps
+    first = rectangle.rank(0, 0)
+    return np.array([absent if p is None else p[0] * down + p[1] * right + first for p in pixels])
 
 
 def loop_nest(rectangle: Rectangle) -> tuple[str, Callable[[], Iterator[Pixel]]]:

@@ -40,7 +40,9 @@ def artefacts(problem: MappedNetwork, trial: Trial) -> dict[str, str | bytes]:
     """The contents that there are, by what they are. ValueError when execution contradicts the mapping."""
     verification = problem.verify(trial.assignment)
     if verification is not None and verification.different:
-        raise ValueError(f"{verification.different} of {verification.elements} output elements are wrong: not exported")
+        executed = f"{verification.iterations} of {verification.of_iterations} iterations"
+        wrong = f"{verification.different} of {verification.elements} elements"
+        raise ValueError(f"{wrong} are wrong in {executed}: not exported")
     description = describe(problem, trial)
     description["executed"] = None if verification is None else dataclasses.asdict(verification)
     texts: dict[str, str | bytes] = {"mapping": json.dumps(description, indent=1) + "\n", **_pictures(problem, trial)}
