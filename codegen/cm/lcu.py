@@ -11,16 +11,31 @@ For every array that a core reads there are three functions, in coordinates of p
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import islpy as isl
+import numpy as np
+from numpy.typing import NDArray
 
-from kilotune.codegen.cm.access import AccessPattern, Rectangle
+from kilotune.codegen.cm.access import AccessPattern, Rectangle, allowed, counts
 from kilotune.codegen.cm.polyhedral import Dependences, dependences, pixel_names
 
 Pixel = tuple[int, int]
+
+
+class WrongStateMachineError(ValueError):
+    """A generated state machine that is not the one that NumPy counts: a fault of isl, or of what Python is made of it."""
+
+    def __init__(self, function: str, reading: AccessPattern) -> None:
+        self.function, self.reading = function, reading
+        super().__init__(
+            f"`{function}` of the state machine for {reading} is not what counting says: an error of isl, or of kilotune."
+        )
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return WrongStateMachineError, (self.function, self.reading)
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,11 +49,47 @@ class StateMachine:
 
 
 def state_machine(reading: AccessPattern) -> StateMachine:
-    """Generate and compile, some milliseconds; one machine serves all edges that read alike."""
+    """Generate and compile, some milliseconds, of a large image some tens; one machine serves all edges that read alike.
+
+    WrongStateMachineError where it differs from the staircases that NumPy counts, for any pixel.
+    """
     source = source_of(dependences(reading), reading.writer)
     names: dict[str, Any] = {}
     exec(compile(source, "<lcu>", "exec"), {}, names)  # our own generated text
-    return StateMachine(source, names["initial"], names["written"], names["keeps"])
+    machine = StateMachine(source, names["initial"], names["written"], names["keeps"])
+    _check(machine, reading)
+    return machine
+
+
+def _check(machine: StateMachine, reading: AccessPattern) -> None:
+    """WrongStateMachineError where one of the functions says anything else than `access.counts`."""
+    reader, writer = reading.reader, reading.writer
+    needed, released, _ = counts(reading)
+    expected = allowed(needed, writer.size)
+    (limit,) = _ranks([machine.initial()], reader, -1) + 1
+    if limit != expected[0]:
+        raise WrongStateMachineError("initial", reading)
+    reached = _ranks([machine.written(*pixel) for pixel in _pixels(writer)], reader, -1) + 1
+    if (np.maximum(np.maximum.accumulate(reached), limit) != expected[1:]).any():
+        raise WrongStateMachineError("written", reading)
+    kept = _ranks([machine.keeps(*pixel) for pixel in _pixels(reader)], writer, writer.size)
+    if (kept != released).any():
+        raise WrongStateMachineError("keeps", reading)
+
+
+def _pixels(rectangle: Rectangle) -> list[Pixel]:
+    """In the order of the rectangle's iterations; a large image has many."""
+    rows, columns = range(rectangle.top, rectangle.bottom), range(rectangle.left, rectangle.right)
+    if rectangle.by_columns:
+        return [(row, column) for column in columns for row in rows]
+    return [(row, column) for row in rows for column in columns]
+
+
+def _ranks(pixels: Sequence[Pixel | None], rectangle: Rectangle, absent: int) -> NDArray[np.int64]:
+    """Which iteration of the rectangle each pixel is; `absent` where there is none."""
+    down, right = rectangle.steps
+    first = rectangle.rank(0, 0)
+    return np.array([absent if p is None else p[0] * down + p[1] * right + first for p in pixels])
 
 
 def loop_nest(rectangle: Rectangle) -> tuple[str, Callable[[], Iterator[Pixel]]]:

@@ -262,6 +262,7 @@ class _Rewriter(IntegerNodes):
     def _copy(self, proto: Any, inputs: Sequence[str], output: str) -> None:
         copy = type(proto)()
         copy.CopyFrom(proto)
+        copy.name = output  # unique, as runtimes want it: a node of the file may be copied several times
         del copy.input[:], copy.output[:]
         copy.input.extend(inputs)
         copy.output.extend([output, *proto.output[1:]])

@@ -9,7 +9,7 @@ whose cells are poisoned until written.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -26,6 +26,10 @@ from kilotune.evaluators.cm.ticks import TickArray
 
 ARRIVAL, END, GIVEN_START, WAKE = range(4)
 """Events: a packet is there, an iteration is over, one is to start, something may have become possible."""
+
+
+Seen = Callable[[int, int, int, IntVector], None]
+"""A stage, an image, the pixel's number in the stage's rectangle, and what the stage writes there."""
 
 
 class StallError(Exception):
@@ -83,12 +87,14 @@ def replay(
     starts: Sequence[TickArray],
     machine: ScheduleParameters = ScheduleParameters(),
     noise: Noise | None = None,
+    seen: Seen | None = None,
 ) -> Execution:
-    """In the order of `starts` (by stage: ticks of all iterations, image after image).
+    """In the order of `starts` (by stage: ticks of the iterations, image after image; results of those that it lacks are 0).
 
+    seen: told of each packet as it is computed.
     DataHazardError for an iteration whose data are not there, are gone, or that its control unit does not allow yet.
     """
-    return _ExecutionState(lowered, images, machine, noise).run(starts)
+    return _ExecutionState(lowered, images, machine, noise, seen).run(starts)
 
 
 def _buffers(lowered: LoweredNetwork, capacities: Sequence[int], images: int) -> list[CircularBuffer]:
@@ -114,9 +120,10 @@ class _ExecutionState:
         images: Sequence[NDArray[np.int64]],
         machine: ScheduleParameters,
         noise: Noise | None,
+        seen: Seen | None = None,
     ) -> None:
         pipeline = lowered.pipeline
-        self.lowered, self.pipeline = lowered, pipeline
+        self.lowered, self.pipeline, self.seen = lowered, pipeline, seen
         self.count = len(images)
         graph = lowered.network.graph
         channels = graph.shapes[graph.input][0]
@@ -177,7 +184,7 @@ class _ExecutionState:
                 for stage in sorted(touched):
                     if self.next[stage] < len(starts[stage]) and starts[stage][self.next[stage]] == tick:
                         self._forced(stage, tick)
-        self._complete()
+        self._complete(self.starts if starts is None else starts)
         outputs = self.lowered.network.graph.outputs
         results = tuple(tuple(self._output(image, output) for output in outputs) for image in range(self.count))
         fullest = tuple(buffer.fullest for buffer in self.buffers)
@@ -256,6 +263,8 @@ class _ExecutionState:
         image, j = divmod(number, iterations)
         rank = self.orders[stage][j]
         packet = self.stages[stage].run(image, rank)
+        if self.seen is not None:
+            self.seen(stage, image, rank, packet)
         self.next[stage] += 1
         self.starts[stage][number] = tick
         end = tick + self.ticks[stage]
@@ -271,9 +280,9 @@ class _ExecutionState:
             self.results[stage][image, rank] = packet
             self.finish[image] = max(self.finish[image], end)
 
-    def _complete(self) -> None:
+    def _complete(self, wanted: Sequence[TickArray]) -> None:
         for stage, done in enumerate(self.next):
-            if done < len(self.starts[stage]):
+            if done < min(len(wanted[stage]), len(self.starts[stage])):
                 raise StallError(self._why(stage))
 
     def _why(self, stage: int) -> str:

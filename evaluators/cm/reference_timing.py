@@ -82,7 +82,7 @@ def simulate_reference(setting: Setting, images: int) -> StreamTiming:
     for description, ticks in zip(stages, world.started, strict=True):
         starts.append(np.zeros(images * description.iterations, dtype=np.int64))
         starts[-1][: len(ticks)] = ticks
-    return StreamTiming(finish, tuple(starts), deadlock)
+    return StreamTiming(finish, tuple(starts), deadlock, tuple(map(len, world.started)))
 
 
 def _arrivals(setting: Setting, world: _TimingState) -> list[_Packet]:

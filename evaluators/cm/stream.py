@@ -43,12 +43,14 @@ class Setting:
 @dataclass(frozen=True, eq=False)
 class StreamTiming:
     """finish_ticks: by image, when its last result is out; 0 for images that a deadlock stops. starts: by stage, the start
-    ticks of all iterations, those that took place first; None where not asked for. held: by stream, the most packets that it held;
-    None where an iteration or GMEM waited for room in a buffer, or may have, or where that is not known."""
+    ticks of all iterations, those that took place first; None where not asked for. started: by stage, how many took place.
+    held: by stream, the most packets that it held; None where an iteration or GMEM waited for room in a buffer, or may have,
+    or where that is not known."""
 
     finish_ticks: TickArray
     starts: tuple[TickArray, ...] | None
     deadlock: Deadlock | None
+    started: tuple[int, ...]
     held: tuple[int, ...] | None = None
 
 

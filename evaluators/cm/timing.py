@@ -21,12 +21,16 @@ from kilotune.codegen.cm.pipeline import GMEM
 from kilotune.evaluators.cm.deadlock import PipelineState, find_deadlock
 from kilotune.evaluators.cm.reference_timing import simulate_reference
 from kilotune.evaluators.cm.stream import Setting, StreamTiming
+from kilotune.evaluators.cm.ticks import TickArray
 from kilotune.evaluators.cm.timing_arrays import OutcomeArrays, StreamOutcome, StreamProblem, stream_problem
 from kilotune.evaluators.compiled_library import load_library
 from kilotune.evaluators.interruptible import StopFlag, interruptible
 
 DEADLOCK = 1
 """Status of a simulation in which nothing could go on."""
+
+MORE_IMAGES = (1, 2, 4, 8, 16, 32, 64, 128)
+"""How many follow those of which all iterations are wanted, until they have taken place: mostly one."""
 
 PACKETS_AT_ONCE = 200_000
 """Some hundredths of a second; more are simulated so that a signal ends it."""
@@ -43,6 +47,24 @@ def simulate(
     if kernel is None:
         return simulate_reference(setting, images)
     return _compiled(kernel, setting, images, record_starts, settle, images if wanted is None else wanted)
+
+
+def simulate_whole(setting: Setting, images: int) -> tuple[TickArray, tuple[TickArray, ...]]:
+    """By image, when its last result is out; by stage, the start ticks of all iterations of these images, [images * iterations].
+
+    A simulation ends with the last result, and stages that no result of the last image hangs on may be behind then, by
+    several images where none does: as many further images follow as it takes. ValueError for a deadlock.
+    """
+    wanted = [images * stage.iterations for stage in setting.pipeline.stages]
+    for further in MORE_IMAGES:
+        timing = simulate(setting, images + further, record_starts=True)
+        if timing.deadlock is not None:
+            raise ValueError(timing.deadlock.sentence)
+        if timing.starts is not None and all(map(int.__ge__, timing.started, wanted)):
+            starts = tuple(ticks[:count] for ticks, count in zip(timing.starts, wanted, strict=True))
+            return timing.finish_ticks[:images], starts
+    late = next(s.name for s, done, n in zip(setting.pipeline.stages, timing.started, wanted, strict=True) if done < n)
+    raise ValueError(f"{late} has not run all iterations of {images} images when {images + further} are through")
 
 
 @cache
@@ -105,4 +127,5 @@ def timing_of(setting: Setting, found: OutcomeArrays, outcome: ctypes.Structure,
             if stream.reader == GMEM:
                 finish[found.delivered[number] // stream.packets :] = 0  # some of an image's results are no image
     held = None if outcome.was_full else tuple(found.most_held.tolist())
-    return StreamTiming(finish, None if found.starts is None else tuple(found.starts), deadlock, held)
+    starts = None if found.starts is None else tuple(found.starts)
+    return StreamTiming(finish, starts, deadlock, tuple(found.started.tolist()), held)

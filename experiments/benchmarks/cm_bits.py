@@ -64,8 +64,8 @@ def row(options: argparse.Namespace, name: str, further: list[str]) -> list[str]
 
 def _figures(result: dict[str, Any]) -> list[str]:
     best = result["best"]
-    metrics, details = best["metrics"], best.get("details")
-    found = result["approximation"] if details is None else details["approximation"]
+    metrics, details = best["metrics"], best.get("details", {})
+    found = details.get("approximation") or result["approximation"]
     changed = metrics.get("changed_images", found.get("widths", {}).get("changed", 0))
     right = 100 * found.get("accuracy", found["agreement"])
     shown = (f"{changed:g}", f"{right:.2f} %", f"{metrics['ticks_per_image']:g}")

@@ -11,6 +11,7 @@ from kilotune.codegen.cm.lcu import loop_nest, state_machine
 from kilotune.codegen.cm.pipeline import GMEM
 from kilotune.codegen.cm.programs import LoweredNetwork
 from kilotune.codegen.cm.streams import stream_name
+from kilotune.evaluators.cm.timing import simulate_whole
 from kilotune.experiments.problems.cm.executable import executable
 from kilotune.experiments.problems.cm.mapped_network import MappedNetwork
 from kilotune.experiments.problems.cm.mesh import mesh_of
@@ -39,7 +40,9 @@ def artefacts(problem: MappedNetwork, trial: Trial) -> dict[str, str | bytes]:
     """The contents that there are, by what they are. ValueError when execution contradicts the mapping."""
     verification = problem.verify(trial.assignment)
     if verification is not None and verification.different:
-        raise ValueError(f"{verification.different} of {verification.elements} output elements are wrong: not exported")
+        executed = f"{verification.iterations} of {verification.of_iterations} iterations"
+        wrong = f"{verification.different} of {verification.elements} elements"
+        raise ValueError(f"{wrong} are wrong in {executed}: not exported")
     description = describe(problem, trial)
     description["executed"] = None if verification is None else dataclasses.asdict(verification)
     texts: dict[str, str | bytes] = {"mapping": json.dumps(description, indent=1) + "\n", **_pictures(problem, trial)}
@@ -56,9 +59,8 @@ def _pictures(problem: MappedNetwork, trial: Trial) -> dict[str, str]:
     name = f"{space.network.name} on {space.hardware.name}"
     title = f"{name}: {len(mapping.cores)} of {space.hardware.cores} cores, {ticks:g} ticks per image"
     drawn = {"picture": mapping_svg(mesh_of(lowered, space.hardware, usage), title)}
-    starts = space.simulate(lowered, mapping, DRAWN_IMAGES + 1, record_starts=True).starts
-    if starts is not None:  # one more image than is drawn: all iterations of those drawn have taken place
-        drawn["gantt"] = gantt_svg(pipeline_chart(lowered, starts), f"{name}: the first {DRAWN_IMAGES} images")
+    _, starts = simulate_whole(space.setting(lowered, mapping), DRAWN_IMAGES)
+    drawn["gantt"] = gantt_svg(pipeline_chart(lowered, starts), f"{name}: the first {DRAWN_IMAGES} images")
     return drawn
 
 

@@ -13,7 +13,7 @@ from kilotune.codegen.onnx.importing import load_model
 from kilotune.codegen.onnx.reference import evaluate
 from kilotune.codegen.onnx.rewriting import integer_model
 from kilotune.evaluators.cm.ticks import TickArray
-from kilotune.evaluators.cm.timing import simulate
+from kilotune.evaluators.cm.timing import simulate_whole
 from kilotune.experiments.artefacts.packed_arrays import packed
 from kilotune.experiments.models.onnx_networks import MADE
 from kilotune.experiments.problems.cm import runner
@@ -56,9 +56,5 @@ def executable(problem: MappedNetwork, trial: Trial) -> dict[str, str | bytes]:
 
 def _starts(problem: MappedNetwork, trial: Trial, images: int) -> dict[str, TickArray]:
     """The tick in which every stage starts each iteration of so many images, by the names of the arrays."""
-    timing = simulate(problem.setting(trial.assignment), images + 1, record_starts=True)
-    if timing.starts is None:
-        raise ValueError("expected a schedule, found none")
-    iterations = [stage.iterations for stage in problem.lowered(trial.assignment).pipeline.stages]
-    starts = zip(timing.starts, iterations, strict=True)
-    return {f"stage{k}.starts": ticks[: images * n] for k, (ticks, n) in enumerate(starts)}
+    _, starts = simulate_whole(problem.setting(trial.assignment), images)
+    return {f"stage{k}.starts": ticks for k, ticks in enumerate(starts)}

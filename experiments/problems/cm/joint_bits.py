@@ -108,11 +108,13 @@ class JointBitsProblem(ExportsTexts):
         ]
         metrics = trial.measurement.metrics
         lost = f"{metrics['changed_images']:g} of {self.data.calibration} images for calibration have another class than with 8 bits"
+        executed = self.mapped(trial.assignment).execution_sentence(trial.assignment)
         with_8 = f"With 8 bits everywhere and exact sums: {told['with_8_bits']['sentence']}."
         return [
             f"Bits: {'; '.join(each)}. {lost}, and {metrics['expected_changes']:.1f} of as many others are expected to.",
             f"{told['approximation']['sentence']}.",
             with_8,
+            *([] if executed is None else [executed]),
         ]
 
     def _approximation(self, quantised: QuantisedGraph) -> dict[str, Any]:

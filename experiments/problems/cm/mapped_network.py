@@ -46,14 +46,33 @@ class MappedNetwork:
         return space.setting(space.lowered(space.replicas(assignment)), space.mapping(assignment))
 
     def verify(self, assignment: Assignment) -> Verification | None:
-        """Execute the candidate on its trial images; None without weights, or with too many iterations."""
+        """Execute the candidate on its trial images, as many iterations as `MOST_VERIFIED_ITERATIONS`; None without weights."""
         if self.quantised is None:
             return None
-        lowered = self.lowered(assignment)
-        iterations = VERIFIED_IMAGES * sum(stage.iterations for stage in lowered.pipeline.stages)
-        if iterations > MOST_VERIFIED_ITERATIONS:
+        images = self.trial_images(self.quantised)[: self.execution(assignment)[0]]
+        return verify(self.lowered(assignment), self.setting(assignment), images, MOST_VERIFIED_ITERATIONS)
+
+    def execution(self, assignment: Assignment) -> tuple[int, float]:
+        """How many trial images `verify` executes, one at least, and the share of their iterations, 1.0 but for a part of one."""
+        iterations = self._image_iterations(assignment)
+        images = min(VERIFIED_IMAGES, max(1, MOST_VERIFIED_ITERATIONS // iterations))
+        return images, min(1.0, MOST_VERIFIED_ITERATIONS / (images * iterations))
+
+    def execution_sentence(self, assignment: Assignment) -> str | None:
+        """How much of a candidate is executed when it is exported, where that is less than all trial images."""
+        images, share = self.execution(assignment)
+        if self.quantised is None or images == VERIFIED_IMAGES:
             return None
-        return verify(lowered, self.setting(assignment), self.trial_images(self.quantised))
+        part = "one image" if share == 1 else f"the first {100 * share:.0f} % of one image"
+        iterations = self._image_iterations(assignment)
+        return (
+            f"An export executes {part}: it takes {iterations} iterations of its stages, and {MOST_VERIFIED_ITERATIONS} are "
+            f"executed at most."
+        )
+
+    def _image_iterations(self, assignment: Assignment) -> int:
+        stages = self.space.lowered(self.space.replicas(assignment)).pipeline.stages
+        return sum(stage.iterations for stage in stages)
 
     def trial_images(self, quantised: QuantisedGraph) -> list[NDArray[np.int64]]:
         """What a candidate is executed on, as integers: real images that calibration has not seen, or seeded ones."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, ClassVar
@@ -24,7 +24,7 @@ from kilotune.codegen.onnx.random_weights import with_random_weights
 from kilotune.evaluators.cm.fidelity import is_classifier
 from kilotune.evaluators.cm.noisy_fidelity import AnalogueCores
 from kilotune.experiments.models.onnx_networks import MADE
-from kilotune.experiments.presentation.section import Section
+from kilotune.experiments.presentation.section import Paragraph, Section
 from kilotune.experiments.problems.cm.approximation import approximation
 from kilotune.experiments.problems.cm.artefacts import NAMES, artefacts, describe
 from kilotune.experiments.problems.cm.executable import load
@@ -136,9 +136,24 @@ class MappingProblem(MappedNetwork, ExportsTexts):
         """The mapping, its pictures, the state machines of the control units, and what executes it all."""
         return artefacts(self, trial)
 
+    def details(self, trial: Trial) -> dict[str, Any]:
+        """How many images an export executes, and which share of their iterations; nothing without weights."""
+        if self.quantised is None or trial.measurement.failure is not None:
+            return {}
+        images, share = self.execution(trial.assignment)
+        return {"execution": {"images": images, "share": share}}
+
+    def lines(self, trial: Trial) -> list[str]:
+        """How much is executed, where that is not all."""
+        if trial.measurement.failure is not None:
+            return []
+        sentence = self.execution_sentence(trial.assignment)
+        return [] if sentence is None else [sentence]
+
     def best_section(self, trial: Trial) -> Section:
         """Stages on cores, streams on routes."""
-        return mapping_section(describe(self, trial))
+        section = mapping_section(describe(self, trial))
+        return replace(section, blocks=(*map(Paragraph, self.lines(trial)), *section.blocks))
 
 
 def resolve_input(text: str | None) -> Path:

@@ -9,7 +9,8 @@ from kilotune.codegen.onnx.graph import Window
 
 
 def random_reading(rng: random.Random) -> AccessPattern:
-    """Sizes, kernels, strides, padding and dilation at random; sometimes a second window (a residual), sometimes replicas."""
+    """Sizes, kernels, strides, padding and dilation at random, or a transposed convolution's; sometimes a second window (a
+    residual), sometimes replicas."""
     high, wide = rng.randint(1, 9), rng.randint(1, 9)
 
     def window() -> tuple[Window, tuple[int, int]]:
@@ -17,6 +18,8 @@ def random_reading(rng: random.Random) -> AccessPattern:
             kernel, stride = (rng.randint(1, 4), rng.randint(1, 4)), (rng.randint(1, 3), rng.randint(1, 3))
             top, left, bottom, right = (rng.randint(0, 4) for _ in range(4))
             drawn = Window(kernel, stride, (top, left, bottom, right), (rng.randint(1, 3), rng.randint(1, 3)))
+            if rng.random() < 0.2:
+                drawn = Window(kernel, pads=drawn.pads, spread=(rng.randint(1, 3), rng.randint(1, 3)))
             size = drawn.output_size(high, wide)
             if min(size) >= 1:
                 return drawn, size
@@ -46,6 +49,9 @@ def pixels_read(reading: AccessPattern) -> list[set[int]]:
                 for kw in range(window.kernel[1]):
                     h = oh * window.stride[0] - window.pads[0] + kh * window.dilation[0]
                     w = ow * window.stride[1] - window.pads[1] + kw * window.dilation[1]
+                    if h % window.spread[0] or w % window.spread[1]:
+                        continue
+                    h, w = h // window.spread[0], w // window.spread[1]
                     writer = reading.writer
                     if writer.top <= h < writer.bottom and writer.left <= w < writer.right:
                         read.add(writer.rank(h, w))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import random
 from dataclasses import replace
 
@@ -10,7 +11,7 @@ import numpy as np
 import pytest
 
 from kilotune.codegen.cm.access import AccessPattern, Rectangle, allowed, counts, is_read
-from kilotune.codegen.cm.lcu import loop_nest, state_machine
+from kilotune.codegen.cm.lcu import WrongStateMachineError, loop_nest, state_machine
 from kilotune.codegen.cm.polyhedral import Dependences, dependences
 from kilotune.codegen.onnx.graph import Window
 from tests.codegen.cm.readings import allowed_by_definition, pixels_read, random_reading, released_by_definition
@@ -89,6 +90,36 @@ def test_generated_state_machines_agree_with_the_definition() -> None:
         kept = [machine.keeps(*reading.reader.pixel(j)) for j in range(reading.reader.size)]
         released = [reading.writer.size if pixel is None else reading.writer.rank(*pixel) for pixel in kept]
         assert released == released_by_definition(reading)
+
+
+@pytest.mark.parametrize("size", [((5, 27), (2, 9)), ((14, 24), (5, 8))])
+def test_isl_agrees_where_its_maximum_of_an_uncoalesced_relation_was_wrong(
+    size: tuple[tuple[int, int], tuple[int, int]],
+) -> None:
+    """A transposed convolution, kernel 2 x 3 and strides 3 x 3: iterations behind its last pixel were never allowed."""
+    (rows, columns), (high, wide) = size
+    window = Window((2, 3), (1, 1), (1, 2, 1, 2), spread=(3, 3))
+    reading = AccessPattern((window,), Rectangle(0, rows, 0, columns), Rectangle(0, high, 0, wide))
+    expected = allowed_by_definition(reading)
+    assert expected[-1] == rows * columns
+    assert allowed_by_isl(reading, dependences(reading)) == expected
+    assert state_machine(reading).written(high - 1, wide - 1) == (rows - 1, columns - 1)
+
+
+@pytest.mark.parametrize(("relation", "function"), [("initial", "initial"), ("S", "written"), ("keeps", "keeps")])
+def test_a_relation_with_a_piece_less_makes_no_state_machine(
+    monkeypatch: pytest.MonkeyPatch, relation: str, function: str
+) -> None:
+    def lacking(reading: AccessPattern) -> Dependences:
+        found = dependences(reading)
+        whole = getattr(found, relation)
+        return replace(found, **{relation: whole.subtract(whole.lexmax() if relation == "initial" else whole)})
+
+    monkeypatch.setattr("kilotune.codegen.cm.lcu.dependences", lacking)
+    reading = AccessPattern((Window((3, 3), (1, 1), (3, 3, 3, 3)),), Rectangle(0, 10, 0, 10), Rectangle(0, 6, 0, 6))
+    with pytest.raises(WrongStateMachineError, match=f"`{function}` of the state machine") as error:
+        state_machine(reading)
+    assert str(pickle.loads(pickle.dumps(error.value))) == str(error.value)
 
 
 def test_two_readers_of_one_array_have_state_machines_of_their_own() -> None:

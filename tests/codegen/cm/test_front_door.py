@@ -82,7 +82,14 @@ def test_a_mapping_is_executed_before_it_is_exported(tmp_path: Path) -> None:
     for option in ([], ["--schedule"], ["--onnxruntime"]):
         assert executed_alone(tmp_path / "out", *option) == "2 images, 20 elements, 0 different"
     mapping = json.loads((tmp_path / "out" / "mapping.json").read_text())
-    assert mapping["executed"] == {"images": 2, "elements": 20, "different": 0}
+    iterations = 2 * sum(stage["iterations"] for stage in mapping["stages"])
+    assert mapping["executed"] == {
+        "images": 2,
+        "elements": 20,
+        "different": 0,
+        "iterations": iterations,
+        "of_iterations": iterations,
+    }
     assert len({stage["core"] for stage in mapping["stages"]}) == len(mapping["stages"]) == best["metrics"]["cores"]
     machines: dict[str, Any] = {}
     exec((tmp_path / "out" / "lcu.py").read_text(), machines)

@@ -83,6 +83,10 @@ def converted(seed: int) -> tuple[QuantisedGraph, Crossbar, Graph, object]:
     """A random network on small crossbars whose weights, slices, pieces and converters are drawn."""
     rng = np.random.default_rng(seed)
     proto = WiderNetwork(seed).model(9)
+    for number, node in enumerate(proto.graph.node):
+        node.name = (
+            f"node{number}"  # as files from training have them; a convolution is executed once a slice and piece
+        )
     graph = import_model(proto, "random")
     images = random_images(graph.shapes[graph.input], 2, seed)
     layers = [n.output for n in graph.nodes if isinstance(n, ConvNode) and n.output not in (graph.parts or {})]

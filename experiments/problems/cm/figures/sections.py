@@ -10,6 +10,7 @@ from itertools import pairwise
 from typing import cast
 
 from kilotune.codegen.cm.mapping import Mapping, sram_bytes
+from kilotune.evaluators.cm.timing import simulate_whole
 from kilotune.experiments.presentation.section import Block, Cell, Figure, Paragraph, Row, Section, Table
 from kilotune.experiments.problems.cm.figures.busy_figures import busiest_figure, pipeline_figure
 from kilotune.experiments.problems.cm.figures.mesh_figure import mesh_figure
@@ -154,16 +155,11 @@ def _busiest_words(mapped: _Mapped, bound: float | None) -> str:
 
 def _pipeline(mapped: _Mapped) -> Block:
     space, lowered = mapped.space, mapped.lowered
-    # One more image than is drawn: all iterations of those drawn have taken place.
-    timing = space.simulate(lowered, mapped.mapping, DRAWN_IMAGES + 1, record_starts=True)
-    if timing.starts is None:
-        return Paragraph(
-            "Without a C compiler the simulator records no starts, so there is no picture of the pipeline."
-        )
+    finish, starts = simulate_whole(space.setting(lowered, mapped.mapping), DRAWN_IMAGES)
     stages = lowered.pipeline.stages
-    finished = [int(tick) for tick in timing.finish_ticks[:DRAWN_IMAGES]]
+    finished = [int(tick) for tick in finish]
     later = [str(after - before) for before, after in pairwise(finished)]
-    chart = pipeline_chart(lowered, timing.starts)
+    chart = pipeline_chart(lowered, starts)
     rows = len(chart.rows)
     shown = f"{len(stages)} stages" if rows == len(stages) else f"The {rows} busiest of {len(stages)} stages"
     words = (
