@@ -35,7 +35,7 @@ as an image takes counts beside all cores."""
 
 
 @dataclass(frozen=True)
-class LaidOut:
+class LayerLayout:
     """A way to lay a layer out: its replicas, each of whose row blocks are in parts (how many there are in each), as many replicas of
     a part side by side on a core, and how many steps that takes. cores: how many of them it fills; loading_ns: of global memory."""
 
@@ -47,7 +47,7 @@ class LaidOut:
     loading_ns: float
 
 
-class LayerCuts:
+class LayerLayouts:
     """All ways to lay one layer out."""
 
     def __init__(self, layer: PeerLayer) -> None:
@@ -66,7 +66,7 @@ class LayerCuts:
         found[parts] = None
         return [parts for parts in found if max(parts) * self.layer.crossbars <= CROSSBARS]
 
-    def cuts(self, most_steps: int, most_ns: float) -> list[LaidOut]:
+    def layouts(self, most_steps: int, most_ns: float) -> list[LayerLayout]:
         """With at most so many steps, and no core that does more than `most_ns`."""
         found = []
         windows = self.layer.windows
@@ -84,15 +84,19 @@ class LayerCuts:
                     continue
                 cores = sum(count * part / size for part in parts) / together
                 loading = windows / together * self._loaded_together(parts, together) / MEMORY
-                found.append(LaidOut(parts, count, together, steps, cores, loading))
+                found.append(LayerLayout(parts, count, together, steps, cores, loading))
         return found
 
-    def near(self, cut: LaidOut, direction: int, most_ns: float) -> list[LaidOut]:
+    def near(self, layout: LayerLayout, direction: int, most_ns: float) -> list[LayerLayout]:
         """Ways of a few steps fewer (direction -1) or more (1), or of as many in other parts or fewer together."""
-        ways = self.cuts(cut.steps + max(1, cut.steps // 8) * (direction > 0), most_ns)
-        if cut.together > 1:
-            ways.append(replace(cut, together=cut.together - 1, cores=cut.cores * cut.together / (cut.together - 1)))
-        return [way for way in ways if way != cut and (way.steps - cut.steps) * direction >= 0]
+        layouts = self.layouts(layout.steps + max(1, layout.steps // 8) * (direction > 0), most_ns)
+        if layout.together > 1:
+            layouts.append(
+                replace(
+                    layout, together=layout.together - 1, cores=layout.cores * layout.together / (layout.together - 1)
+                )
+            )
+        return [other for other in layouts if other != layout and (other.steps - layout.steps) * direction >= 0]
 
     def _loaded_together(self, parts: tuple[int, ...], together: int) -> int:
         """Elements that cores with so many windows side by side load a step, for all parts."""
@@ -119,9 +123,9 @@ class LayerCuts:
 
 @dataclass(frozen=True)
 class _Mapping:
-    """A cut for each layer, what a core may do, and what came of it."""
+    """A layout for each layer, what a core may do, and what came of it."""
 
-    chosen: tuple[LaidOut, ...]
+    chosen: tuple[LayerLayout, ...]
     most_ns: float
     placement: RowBlockCores
     latency: PeerLatency
@@ -132,25 +136,20 @@ class PeerWalk:
 
     def __init__(self, layers: Sequence[PeerLayer], cores: int, seed: int = 0) -> None:
         self._layers, self._cores = layers, cores
-        self._cuts = [LayerCuts(layer) for layer in layers]
+        self._layouts = [LayerLayouts(layer) for layer in layers]
         self._rng = np.random.default_rng(seed)
         self._even_ns = sum(layer.windows * layer.row_blocks for layer in layers) * PRODUCT_NS / cores
-        self._seen = set[tuple[tuple[LaidOut, ...], float]]()
+        self._seen = set[tuple[tuple[LayerLayout, ...], float]]()
         self.best: _Mapping | None = None
 
     def walked(self, seconds: float) -> RowBlockCores | None:
         """The fastest mapping found in so many CPU seconds; `us` says how fast it is. None: nothing fits."""
         begun = time.process_time()
-        here: _Mapping | None = None
         while time.process_time() - begun < seconds:
             starting = time.process_time() - begun < STARTING * seconds
-            tried = self._begun() if here is None or starting else self._changed(here)
-            mapping = None if tried is None else self._mapped(*tried, here)
-            if mapping is None:
-                continue
-            if here is None or mapping.latency.us <= here.latency.us:
-                here = mapping
-            if self.best is None or mapping.latency.us < self.best.latency.us:
+            tried = self._begun() if self.best is None or starting else self._changed(self.best)
+            mapping = None if tried is None else self._mapped(*tried)
+            if mapping is not None and mapping.latency.us <= self.us:
                 self.best = mapping
         return None if self.best is None else self.best.placement
 
@@ -159,30 +158,34 @@ class PeerWalk:
         """How fast the fastest mapping is; infinity before there is one."""
         return math.inf if self.best is None else self.best.latency.us
 
-    def _mapped(self, chosen: tuple[LaidOut, ...], most_ns: float, here: _Mapping | None) -> _Mapping | None:
-        """None: known, too much for the cores, or slower than where the walk is."""
-        if (chosen, most_ns) in self._seen or sum(cut.cores for cut in chosen) > self._cores:
+    def _mapped(self, chosen: tuple[LayerLayout, ...], most_ns: float) -> _Mapping | None:
+        """None: known, too much for the cores, or slower than the fastest."""
+        if (chosen, most_ns) in self._seen or sum(layout.cores for layout in chosen) > self._cores:
             return None
         self._seen.add((chosen, most_ns))
         placement = packed(self._layers, chosen, self._cores, most_ns)
-        most = MOST_NS if here is None else int(1000 * here.latency.us) + 1
+        most = MOST_NS if self.best is None else int(1000 * self.us) + 1
         latency = None if placement is None else peer_latency(self._layers, placement, self._cores, most)
         return None if latency is None or placement is None else _Mapping(chosen, most_ns, placement, latency)
 
-    def _begun(self) -> tuple[tuple[LaidOut, ...], float] | None:
+    def _begun(self) -> tuple[tuple[LayerLayout, ...], float] | None:
         """About as many steps for each layer, in the way that takes least of cores and memory."""
         rng = self._rng
         most_steps, most_ns = int(rng.integers(MOST_STEPS[0], MOST_STEPS[1] + 1)), rng.uniform(*ROOM) * self._even_ns
         loading = math.exp(rng.uniform(math.log(LOADING[0]), math.log(LOADING[1])))
         found = []
-        for cuts in self._cuts:
-            ways = cuts.cuts(most_steps, most_ns)
-            if not ways:
+        for of_layer in self._layouts:
+            layouts = of_layer.layouts(most_steps, most_ns)
+            if not layouts:
                 return None
-            found.append(min(ways, key=lambda way: way.cores / self._cores + loading * way.loading_ns / self._even_ns))
+            found.append(
+                min(
+                    layouts, key=lambda layout: layout.cores / self._cores + loading * layout.loading_ns / self._even_ns
+                )
+            )
         return tuple(found), most_ns
 
-    def _changed(self, here: _Mapping) -> tuple[tuple[LaidOut, ...], float]:
+    def _changed(self, here: _Mapping) -> tuple[tuple[LayerLayout, ...], float]:
         """A layer that ends late in fewer steps or in other parts, one that ends early in more steps, or another room."""
         rng, chosen = self._rng, list(here.chosen)
         until = here.latency.cores_us
@@ -194,30 +197,32 @@ class PeerWalk:
         if kind < 0.15:
             return here.chosen, here.most_ns * math.exp(rng.normal(0, 0.05))
         for layer, direction in ((order[0], -1), (order[-1], 1))[: 1 if kind < 0.5 else 2]:
-            ways = self._cuts[layer].near(chosen[layer], direction, here.most_ns)
-            if ways:
-                chosen[layer] = ways[int(rng.integers(len(ways)))]
+            layouts = self._layouts[layer].near(chosen[layer], direction, here.most_ns)
+            if layouts:
+                chosen[layer] = layouts[int(rng.integers(len(layouts)))]
         return tuple(chosen), here.most_ns
 
 
-def packed(layers: Sequence[PeerLayer], chosen: Sequence[LaidOut], cores: int, most_ns: float) -> RowBlockCores | None:
+def packed(
+    layers: Sequence[PeerLayer], chosen: Sequence[LayerLayout], cores: int, most_ns: float
+) -> RowBlockCores | None:
     """Whole cores of one layer first, then what is left over, the most work first, each where most of it fits, and then where it leaves
     least. None: not all finds room."""
     filling = _Filling(cores, most_ns)
-    placed = [np.full((cut.replicas, len(cut.parts)), -1) for cut in chosen]
+    placed = [np.full((layout.replicas, len(layout.parts)), -1) for layout in chosen]
     rest = []
-    for number, (layer, cut) in enumerate(zip(layers, chosen, strict=True)):
-        for part, size in enumerate(cut.parts):
-            load = _Load(size * cut.steps * PRODUCT_NS, cut.steps, size * layer.crossbars)
-            full = cut.replicas // cut.together * cut.together
-            for first in range(0, full, cut.together):
+    for number, (layer, layout) in enumerate(zip(layers, chosen, strict=True)):
+        for part, size in enumerate(layout.parts):
+            load = _Load(size * layout.steps * PRODUCT_NS, layout.steps, size * layer.crossbars)
+            full = layout.replicas // layout.together * layout.together
+            for first in range(0, full, layout.together):
                 core = filling.empty()
                 if core is None:
                     return None
-                filling.put(core, load, cut.together)
-                placed[number][first : first + cut.together, part] = core
-            if full < cut.replicas:
-                rest.append((load, cut.replicas - full, number, part, full))
+                filling.put(core, load, layout.together)
+                placed[number][first : first + layout.together, part] = core
+            if full < layout.replicas:
+                rest.append((load, layout.replicas - full, number, part, full))
     for load, left, number, part, begun in sorted(rest, key=lambda one: -one[0].ns * one[1]):
         while left:
             core, count = filling.best(load, left)
@@ -228,10 +233,10 @@ def packed(layers: Sequence[PeerLayer], chosen: Sequence[LaidOut], cores: int, m
             begun, left = begun + count, left - count
     return [
         [
-            [int(core) for core, size in zip(replica, cut.parts, strict=True) for _ in range(size)]
+            [int(core) for core, size in zip(replica, layout.parts, strict=True) for _ in range(size)]
             for replica in cores_of
         ]
-        for cut, cores_of in zip(chosen, placed, strict=True)
+        for layout, cores_of in zip(chosen, placed, strict=True)
     ]
 
 

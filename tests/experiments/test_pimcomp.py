@@ -17,7 +17,14 @@ from kilotune.experiments.benchmarks.pimcomp_latency import (
     peer_latency,
     windows_of,
 )
-from kilotune.experiments.benchmarks.pimcomp_search import CROSSBARS, PRODUCT_NS, STEP_NS, LayerCuts, PeerWalk, packed
+from kilotune.experiments.benchmarks.pimcomp_search import (
+    CROSSBARS,
+    PRODUCT_NS,
+    STEP_NS,
+    LayerLayouts,
+    PeerWalk,
+    packed,
+)
 
 pytestmark = pytest.mark.skipif(find_compiler() is None, reason="needs a C compiler")
 
@@ -83,7 +90,7 @@ def test_what_windows_side_by_side_load_is_counted_alike(
     if layer.row_blocks * together > CROSSBARS:
         return
     found = ran([layer], [[[0] * layer.row_blocks] * together])
-    counted = 2 * LayerCuts(layer)._loaded_part(0, layer.row_blocks, together)
+    counted = 2 * LayerLayouts(layer)._loaded_part(0, layer.row_blocks, together)
     pieces = [size for size in (channels % 128, 128 - channels % 128) if 0 < size < 64]
     if pieces:  # short loads are gathered, and may load more than is asked for
         assert found.loaded_bytes >= counted
@@ -98,7 +105,7 @@ def test_a_walk_fills_no_core_beyond_what_it_has_and_ends_faster_than_it_begins(
     for _ in range(40):
         tried = walk._begun()
         if tried is not None:
-            begun = walk._mapped(*tried, None)
+            begun = walk._mapped(*tried)
         if begun is not None:
             break
     assert begun is not None
@@ -117,13 +124,13 @@ def test_cores_do_no_more_than_they_may() -> None:
     """Products one every 200 ns, and 600 ns a step."""
     layers = [CONVOLUTION, replace(DENSE, rows=1024, columns=1000)]
     most = 30_000.0
-    chosen = [min(LayerCuts(layer).cuts(8, most), key=lambda way: way.cores) for layer in layers]
+    chosen = [min(LayerLayouts(layer).layouts(8, most), key=lambda layout: layout.cores) for layer in layers]
     placed = packed(layers, chosen, 8, most)
     assert placed is not None
     done, steps = np.zeros(8), np.zeros(8)
-    for way, replicas in zip(chosen, placed, strict=True):
-        assert len(replicas) == way.replicas
+    for layout, replicas in zip(chosen, placed, strict=True):
+        assert len(replicas) == layout.replicas
         for core in (core for blocks in replicas for core in blocks):
-            done[core] += PRODUCT_NS * way.steps
-            steps[core] = max(steps[core], way.steps)
+            done[core] += PRODUCT_NS * layout.steps
+            steps[core] = max(steps[core], layout.steps)
     assert (done + STEP_NS * steps).max() <= most
