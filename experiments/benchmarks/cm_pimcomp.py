@@ -112,7 +112,9 @@ def own_rows(network: str, layers: Sequence[PeerLayer], hardware: Hardware, seco
         yield [network, "ours", "", *theirs, f"{best:.1f}", str(used), f"{taken:.1f}"]
     begun = time.process_time()
     placed = PeerWalk(layers, hardware.cores).walked(seconds)
-    if placed is not None:
+    if placed is None:
+        yield [network, "ours, its model", "none found"]
+    else:
         used = len({core for replicas in placed for blocks in replicas for core in blocks})
         theirs = in_its_model(layers, placed, hardware.cores)
         yield [network, "ours, its model", "", *theirs, "", str(used), f"{time.process_time() - begun:.1f}"]

@@ -143,7 +143,7 @@ class PeerWalk:
         self.best: _Mapping | None = None
 
     def walked(self, seconds: float) -> RowBlockCores | None:
-        """The fastest mapping found in so many CPU seconds; `us` says how fast it is. None: nothing fits."""
+        """The fastest mapping found in so many CPU seconds; `us` says how fast it is. None: none was found."""
         begun = time.process_time()
         while time.process_time() - begun < seconds:
             starting = time.process_time() - begun < STARTING * seconds
@@ -171,7 +171,11 @@ class PeerWalk:
     def _begun(self) -> tuple[tuple[LayerLayout, ...], float] | None:
         """About as many steps for each layer, in the way that takes least of cores and memory."""
         rng = self._rng
-        most_steps, most_ns = int(rng.integers(MOST_STEPS[0], MOST_STEPS[1] + 1)), rng.uniform(*ROOM) * self._even_ns
+        least, most = MOST_STEPS
+        if self.best is None:  # a network for which that is too few has to begin somewhere
+            most = max(most, *(layer.windows for layer in self._layers))
+        most_steps = round(math.exp(rng.uniform(math.log(least), math.log(most))))
+        most_ns = rng.uniform(*ROOM) * self._even_ns + STEP_NS * most_steps
         loading = math.exp(rng.uniform(math.log(LOADING[0]), math.log(LOADING[1])))
         found = []
         for of_layer in self._layouts:

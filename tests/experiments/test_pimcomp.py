@@ -134,3 +134,12 @@ def test_cores_do_no_more_than_they_may() -> None:
             done[core] += PRODUCT_NS * layout.steps
             steps[core] = max(steps[core], layout.steps)
     assert (done + STEP_NS * steps).max() <= most
+
+
+@pytest.mark.parametrize(("windows", "cores"), [(3000, 1), (2, 4)])
+def test_a_walk_finds_a_mapping_of_any_network_that_fits(windows: int, cores: int) -> None:
+    """However few its steps would have to be, or many (found by a reader: between 8 and 40 there was none)."""
+    layer = replace(
+        CONVOLUTION, image=(1, windows), out_width=windows, windows=windows, kernel=(1, 1), rows=128, padding=(0, 0)
+    )
+    assert PeerWalk([layer], cores).walked(0.5) is not None
