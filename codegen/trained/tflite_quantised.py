@@ -192,7 +192,7 @@ def _mean(translation: Translation, operator: TfliteOperator) -> None:
     """The average over height and width, or over time: one over their number is part of the multiplier, rounded down."""
     given, made = (grid_of(translation, number) for number in (operator.reads[0], operator.writes[0]))
     shape = translation.shape(operator.reads[0])
-    axes = {axis % len(shape) for axis in translation.whole_numbers(operator.reads[1], "axes")}
+    axes = {axis % max(1, len(shape)) for axis in translation.whole_numbers(operator.reads[1], "axes")}
     spatial = tuple(range(1, len(shape) - 1))
     if len(shape) not in (3, 4) or axes != set(spatial):
         expected = "the mean over height and width of an image, or over time"

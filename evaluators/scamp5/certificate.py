@@ -88,6 +88,9 @@ def parse_certificate(text: str, path: str) -> BoundCertificate:
         expected = f"a target {' or '.join(INSTRUCTION_SETS)}"
         raise InputError(path, place="target", expected=expected, found=shown(given["target"]))
     version = _integer(given["version"], VERSION, VERSION_ANYWHERE, "version", path)
+    if version == VERSION and POSITION in given:
+        expected = f"version {VERSION_ANYWHERE} with a position"
+        raise InputError(path, place="version", expected=expected, found=str(version))
     return BoundCertificate(
         given["target"],
         _integer(given["depth"], 0, 2 * MAXIMUM_DEPTH, "depth", path),

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from kilotune.codegen.diagnostics import InputError
 from kilotune.experiments.cli import cli
 from kilotune.spaces.reverse_split.programs import load_kernel
 
@@ -32,6 +33,9 @@ def test_a_study_is_certified_and_confirmed(tmp_path: Path) -> None:
     assert (claimed["version"], claimed["at_least"], len(claimed["program"]) - 1) == (2, 1, 1)
     assert claimed["position"] != [0, 0]
     assert run("check", str(file)) == 0
+    file.write_text(json.dumps({**claimed, "version": 1}))
+    with pytest.raises(InputError, match="expected version 2 with a position, found 1"):
+        run("check", str(file))
     run(*search, "--input", "sobel", "--study", "energy", "--objective", "transfers")
     with pytest.raises(ValueError, match="bounds on instructions"):
         run("certify", "energy", "--output", str(file), *store)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -63,7 +64,7 @@ class MappedNetwork:
         images, share = self.execution(assignment)
         if self.quantised is None or images == VERIFIED_IMAGES:
             return None
-        part = "one image" if share == 1 else f"the first {100 * share:.0f} % of one image"
+        part = "one image" if share == 1 else f"at most the first {math.floor(100 * share)} % of one image"
         iterations = self._image_iterations(assignment)
         return (
             f"An export executes {part}: it takes {iterations} iterations of its stages, and {MOST_VERIFIED_ITERATIONS} are "

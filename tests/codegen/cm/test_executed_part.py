@@ -29,7 +29,7 @@ def trial_of(problem: MappingProblem) -> Trial:
 
 
 @pytest.mark.parametrize(
-    ("share", "words"), [(1.5, "An export executes one image: "), (0.4, "the first 40 % of one image: ")]
+    ("share", "words"), [(1.5, "An export executes one image: "), (0.4, "An export executes at most the first ")]
 )
 def test_as_much_is_executed_as_may_be_and_told(
     problem: MappingProblem, monkeypatch: pytest.MonkeyPatch, share: float, words: str
