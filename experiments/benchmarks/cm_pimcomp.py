@@ -12,7 +12,7 @@ after the other, and poolings, the image, links and buffers count; ours is simul
 the busiest core are said: no schedule of them is faster. Of ours two are shown: that of the fewest microseconds in our model, which
 PIMCOMP-NN's rule deals its windows for its own, and that of the fewest in its model, found by a walk over mappings of its
 kind (`pimcomp_search`), whose windows go round on a core as no block of ours does. *Memory*: how long its global memory takes for all
-that is loaded and stored.
+that is loaded and stored; the least is of all ways to lay out each layer alone that the walk knows.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ import numpy as np
 from kilotune.codegen.cm.hardware import Hardware, load_hardware
 from kilotune.codegen.onnx.quantise import integer_shape
 from kilotune.experiments.benchmarks.pimcomp_latency import PeerLayer, RowBlockCores, peer_latency, windows_of
-from kilotune.experiments.benchmarks.pimcomp_search import BLOCK, PRODUCT_NS, PeerWalk
+from kilotune.experiments.benchmarks.pimcomp_search import BLOCK, PRODUCT_NS, LayerLayouts, PeerWalk
 from kilotune.experiments.problems.cm.networks import weightless
 from kilotune.search.space import Assignment
 from kilotune.spaces.cm.joint import joint_annealing
@@ -110,6 +110,8 @@ def own_rows(network: str, layers: Sequence[PeerLayer], hardware: Hardware, seco
         theirs = in_its_model(layers, row_block_cores(space, found, layers), hardware.cores)
         used = len(set(space.mapping(found).cores))
         yield [network, "ours", "", *theirs, f"{best:.1f}", str(used), f"{taken:.1f}"]
+    least = sum(LayerLayouts(layer).least_loading_ns for layer in layers) / 1000 + stored_us(layers)
+    yield [network, "least that its memory takes", "", "", f"{least:.1f}", "", "", ""]
     begun = time.process_time()
     placed = PeerWalk(layers, hardware.cores).walked(seconds)
     if placed is None:

@@ -164,7 +164,8 @@ def _row(layer: PeerLayer) -> tuple[int, ...]:
 
 @cache
 def _load_kernel() -> ctypes.CDLL | None:
-    loaded = load_library(Path(__file__).with_name("pimcomp_latency.c"), libraries=["m"])
+    folder = Path(__file__).parent
+    loaded = load_library(folder / "pimcomp_latency.c", [folder / "pimcomp_steps.h"], libraries=["m"])
     if loaded is None:
         return None
     function, int32, int64, array = (

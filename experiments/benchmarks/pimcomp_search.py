@@ -87,6 +87,13 @@ class LayerLayouts:
                 found.append(LayerLayout(parts, count, together, steps, cores, loading))
         return found
 
+    @property
+    def least_loading_ns(self) -> float:
+        """How long global memory takes for an image's loads at least, of all partings, with as many of a part on a core as it holds."""
+        windows, crossbars = self.layer.windows, self.layer.crossbars
+        most = {parts: min(windows, CROSSBARS // (max(parts) * crossbars)) for parts in self.partings}
+        return min(windows / count * self._loaded_together(parts, count) / MEMORY for parts, count in most.items())
+
     def near(self, layout: LayerLayout, direction: int, most_ns: float) -> list[LayerLayout]:
         """Ways of a few steps fewer (direction -1) or more (1), or of as many in other parts or fewer together."""
         layouts = self.layouts(layout.steps + max(1, layout.steps // 8) * (direction > 0), most_ns)
