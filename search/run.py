@@ -32,6 +32,7 @@ POLL_OTHERS_S = 0.1
 CHUNKS_CLAIMED_ALONE = 8  # at once: a claim is a transaction; a process that joins waits for these at most
 ABANDON_AFTER_S = 0.4
 """How long a step may still go on once the budget is spent, or the run has been asked to stop; then it is abandoned."""
+MOST_UNRANKED = 4096
 DUPLICATES_UNTIL_STALLED = 20_000  # in a row; a local search legitimately repeats whole neighbourhoods
 
 
@@ -155,9 +156,12 @@ class Run:
         wanted = strategy.hurdle
         if wanted is None:
             return None
+        self._rank_answered()
+        return Hurdle.of(wanted, self._answered)
+
+    def _rank_answered(self) -> None:
         self._answered.update(self._unranked)
         self._unranked.clear()
-        return Hurdle.of(wanted, self._answered)
 
     def _answer(self, proposals: Sequence[Assignment]) -> list[Trial] | None:
         """The trials of all proposals; None when the run has to stop before all are measured."""
@@ -181,6 +185,8 @@ class Run:
         trials = [book.trial(key, candidate, hurdle) for key, candidate in zip(keys, proposals, strict=True)]
         if self._races:
             self._unranked += trials
+            if len(self._unranked) > MOST_UNRANKED:  # a strategy that never names a hurdle must not have them all kept
+                self._rank_answered()
         return trials
 
     def _measure(self, fresh: Mapping[CandidateKey, tuple[int, Assignment]]) -> bool:

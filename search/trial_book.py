@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from kilotune.search.encoding import CandidateKey, Encoding, encoding_of
 from kilotune.search.front import Front, Ranking
+from kilotune.search.kept_trials import KeptTrials
 from kilotune.search.racing import Hurdle
 from kilotune.search.space import Assignment, Measurement, Space, Trial
 from kilotune.search.stored_rows import TrialRow
@@ -17,8 +18,7 @@ class TrialBook:
     def __init__(self, space: Space) -> None:
         self.encoding: Encoding = encoding_of(space)
         self.front = Front(Ranking.of(space))
-        self._known: dict[CandidateKey, tuple[int, Measurement, float]] = {}  # number, what was measured, when
-        self._censored: dict[CandidateKey, tuple[int, Measurement, float]] = {}
+        self._known, self._censored = KeptTrials(), KeptTrials()
         self._recensored = 0  # candidates that have been measured to the end after all
         self._foreign: set[int] = set()  # numbers of trials of other runs, and of those that got a free number instead
 
@@ -35,33 +35,36 @@ class TrialBook:
 
     def numbers(self) -> set[int]:
         """The numbers of all trials."""
-        return {number for kept in (self._known, self._censored) for number, _, _ in kept.values()}
+        return {*self._known.numbers(), *self._censored.numbers()}
 
     def answer(self, key: CandidateKey, hurdle: Hurdle | None) -> int | None:
         """The number of the trial that answers a proposal; None where there is none. A censored one does where it is out of the race
         by this hurdle too. It does so also where there is another by now, as it did before there was: a study that is resumed
         has to find the same numbers."""
-        kept = self._answering(key, hurdle) if self._censored else self._known.get(key)
-        return None if kept is None else kept[0]
+        return self._answering(key, hurdle).number(key)
 
-    def _answering(self, key: CandidateKey, hurdle: Hurdle | None) -> tuple[int, Measurement, float] | None:
-        censored = self._censored.get(key)
-        if censored is not None and hurdle is not None and hurdle.is_out(dict(censored[1].metrics)):
-            return censored
-        return self._known.get(key)
+    def _answering(self, key: CandidateKey, hurdle: Hurdle | None) -> KeptTrials:
+        """Where the trial is that answers a proposal, if there is one."""
+        censored = self._censored.get(key) if hurdle is not None else None
+        if hurdle is not None and censored is not None and hurdle.is_out(dict(censored.measurement.metrics)):
+            return self._censored
+        return self._known
 
     def trial(self, key: CandidateKey, candidate: Assignment, hurdle: Hurdle | None = None) -> Trial:
         """The trial that answers a proposal, with the candidate as it was just proposed. KeyError where there is none."""
-        kept = self._answering(key, hurdle) if self._censored else self._known[key]
+        kept = self._answering(key, hurdle).get(key)
         if kept is None:
             raise KeyError(key)
-        number, measurement, elapsed_s = kept
-        return Trial(number, candidate, measurement, elapsed_s)
+        return Trial(kept.number, candidate, kept.measurement, kept.elapsed_s)
 
     def trials(self) -> list[Trial]:
         """All trials, by number."""
-        kept = sorted((one[0], key, one) for trials in (self._known, self._censored) for key, one in trials.items())
-        return [Trial(number, self.encoding.candidate(key), *one[1:]) for number, key, one in kept]
+        kept = [
+            Trial(one.number, self.encoding.candidate(key), one.measurement, one.elapsed_s)
+            for trials in (self._known, self._censored)
+            for key, one in trials.items()
+        ]
+        return sorted(kept, key=lambda trial: trial.number)
 
     def measurement(self, candidate: Assignment) -> Measurement | None:
         """What was measured of a candidate; None when nothing was, or when it decides other things."""
@@ -69,7 +72,7 @@ class TrialBook:
             known = self._known.get(self.encoding.key(candidate))
         except ValueError:
             return None
-        return None if known is None else known[1]
+        return None if known is None else known.measurement
 
     def record(
         self, key: CandidateKey, number: int, candidate: Assignment, measurement: Measurement, elapsed_s: float
@@ -84,7 +87,7 @@ class TrialBook:
     ) -> None:
         kept, others = (self._censored, self._known) if measurement.censored else (self._known, self._censored)
         self._recensored += key not in kept and key in others
-        kept[key] = (number, measurement, elapsed_s)
+        kept.put(key, number, measurement, elapsed_s)
         self.front.add(Trial(number, candidate, measurement, elapsed_s))
 
     def load(self, rows: Iterable[TrialRow]) -> None:

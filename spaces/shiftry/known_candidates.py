@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
@@ -77,10 +78,10 @@ class KnownCandidates:
         self.firsts = np.concatenate([[0], np.cumsum(self.counts)[:-1]]).astype(np.int64)
         """The place of each variable's first option where all options stand one after another."""
         self._numbers = [{option: i for i, option in enumerate(d.options)} for d in space.decisions]
-        self._places: dict[bytes, int] = {}
-        self._columns: list[Columns] = []
-        self._costs: list[Rank] = []
-        self._squares: list[float] = []
+        self._typecode = np.min_scalar_type(max(self.counts, default=0))
+        self._places: dict[bytes, int] = {}  # there may be millions, so candidates are kept once, as short keys
+        self._rows: list[bytes] = []
+        self._squares = array("d")
         self._front = GrowingFront(self.reference)
         self._of_losses: dict[Rank, int] = {}
         self._error_front = GrowingFront((*(math.inf for _ in self.reference[1:]), math.inf))
@@ -111,18 +112,24 @@ class KnownCandidates:
             )
             square = trial.metrics.get(self._space.error_metric, math.inf) ** 2
             losses = self._worth(self._ranking.losses(trial.measurement))
-            if row.tobytes() in self._places or not math.isfinite(square):
-                self._places.setdefault(row.tobytes(), -1)
+            key = self._key(row)
+            if key in self._places or not math.isfinite(square):
+                self._places.setdefault(key, -1)
                 continue
-            place = self._places[row.tobytes()] = len(self._columns)
-            self._columns.append(row)
-            self._costs.append(losses[:-1])
+            place = self._places[key] = len(self._rows)
+            self._rows.append(key)
             self._squares.append(square)
             self._error_front.add((*losses[:-1], square))
             if self._ranking.violation(trial.measurement) == 0.0:
                 self.largest_feasible = max(self.largest_feasible, square)
                 if self._front.add(losses):
                     self._of_losses[losses] = place
+
+    def _key(self, row: Columns) -> bytes:
+        return row.astype(self._typecode).tobytes()
+
+    def _columns(self, place: int) -> Columns:
+        return np.frombuffer(self._rows[place], self._typecode).astype(np.int64)
 
     def _worth(self, losses: Rank) -> Rank:
         """The losses, with costs that are cheap enough as the cheapest ones."""
@@ -146,7 +153,7 @@ class KnownCandidates:
 
     def square(self, point: Columns) -> float | None:
         """The squared error of a candidate; None where it has not been measured."""
-        place = self._places.get(point.tobytes(), -1)
+        place = self._places.get(self._key(point), -1)
         return None if place < 0 else self._squares[place]
 
     def singles_costs(self, point: Columns) -> FloatArray:
@@ -180,14 +187,14 @@ class KnownCandidates:
 
     def new(self, candidates: Columns, most: int) -> list[list[Assignment]]:
         """The first `most` candidates that have not been measured, each once: one batch, or none where there are none."""
-        rows = {row.tobytes(): row for row in candidates}
+        rows = {self._key(row): row for row in candidates}
         fresh = [row for key, row in rows.items() if key not in self._places][:most]
         return [self.assignments(np.array(fresh))] if fresh else []
 
     def latest(self, most: int) -> tuple[Columns, FloatArray]:
         """The last so many candidates that were measured and are near the front [N, variables], and their squared errors [N]."""
         near = [i for i in range(len(self._squares)) if self._squares[i] <= 4 * self.largest_feasible][-most:] or [0]
-        return np.array([self._columns[i] for i in near]), np.array([self._squares[i] for i in near])
+        return np.array([self._columns(i) for i in near]), np.array([self._squares[i] for i in near])
 
     def promise(self, costs: FloatArray, squares: FloatArray) -> FloatArray:
         """By how much candidates of these costs [N, costs] and squared errors [N] are ahead of the best known that cost no more: the
@@ -205,21 +212,21 @@ class KnownCandidates:
         it, else any."""
         losses = self._front.losses
         if not losses:
-            return self._columns[int(rng.integers(len(self._columns)))], False
+            return self._columns(int(rng.integers(len(self._rows)))), False
         places = [self._of_losses[one] for one in losses]
         unvisited = [i for i, place in enumerate(places) if place not in self._visited]
         if not unvisited:
-            return self._columns[places[int(rng.integers(len(places)))]], False
+            return self._columns(places[int(rng.integers(len(places)))]), False
         scaled = np.array([self.reference, *losses, self.reference]) / np.array(self.reference)
         rooms = np.abs(np.diff(scaled, axis=0)).prod(axis=1)
         chosen = max(unvisited, key=lambda i: rooms[i] + rooms[i + 1])
         self._visited.add(places[chosen])
-        return self._columns[places[chosen]], True
+        return self._columns(places[chosen]), True
 
     def any_of_front(self, rng: np.random.Generator) -> Columns:
         """A point of the front; without any, of what has been measured."""
-        places = [self._of_losses[losses] for losses in self._front.losses] or range(len(self._columns))
-        return self._columns[places[int(rng.integers(len(places)))]]
+        places = [self._of_losses[losses] for losses in self._front.losses] or range(len(self._rows))
+        return self._columns(places[int(rng.integers(len(places)))])
 
     def kicked(self, rng: np.random.Generator, count: int) -> Columns:
         """Points of the front with two or three variables changed at random."""
