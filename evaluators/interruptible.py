@@ -10,9 +10,11 @@ from __future__ import annotations
 import atexit
 import ctypes
 import math
+import sys
 import threading
 import time
 from collections.abc import Callable
+from types import FrameType
 from typing import TypeVar
 
 T = TypeVar("T")
@@ -46,11 +48,13 @@ class StopFlag:
 def interruptible(
     call: Callable[[], T], stop: Callable[[], object], seconds_left: Callable[[], float] = lambda: math.inf
 ) -> T:
-    """What `call()` returns, or raises. It must release Python's lock, as functions of ctypes do, and own all that it
-    touches. `stop` asks it to end soon, and is called again and again until it has ended: when `seconds_left()` is no more (then
-    its result still counts), or when an exception is raised here meanwhile, which goes on."""
+    """What `call()` returns, or raises. It must release Python's lock, as functions of ctypes do. `stop` asks it to end soon, and is
+    called again and again until it has ended: when `seconds_left()` is no more (then its result still counts), or when an exception is
+    raised here meanwhile, which goes on. A call that has not ended by then may still read and write what its callers' variables hold:
+    these are kept until it has."""
     results: list[T] = []
     errors: list[BaseException] = []
+    callers: list[FrameType] = []
     ended = threading.Event()  # of a thread whose join was interrupted Python 3.11 says that it is dead
 
     def work() -> None:
@@ -60,6 +64,7 @@ def interruptible(
             errors.append(error)
         finally:
             ended.set()
+            callers.clear()
 
     def stop_within(seconds: float) -> None:
         # CP-SAT does not hear who asks it before it has begun, so asking once would not do.
@@ -74,10 +79,14 @@ def interruptible(
             if seconds_left() <= 0:
                 stop()
     except BaseException:
-        atexit.register(stop_within, EXIT_S)  # first: the handler that raised may end the wait below as well
+        callers.append(
+            sys._getframe()
+        )  # addresses are no references: arrays would be freed under compiled code that has them
+        atexit.register(stop_within, EXIT_S)  # before it waits: the handler that raised may end the wait below as well
         stop_within(GRACE_S)
         if ended.is_set():
             atexit.unregister(stop_within)
+            callers.clear()
         raise
     if errors:
         raise errors[0]

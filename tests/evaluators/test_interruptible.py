@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
+import gc
 import signal
 import subprocess
 import sys
 import threading
+import time
+import weakref
 from collections.abc import Iterator
 
 import pytest
 
+from kilotune.evaluators import interruptible as interruptible_module
 from kilotune.evaluators.interruptible import interruptible
 
 
@@ -55,6 +60,42 @@ def test_a_call_whose_time_is_over_is_stopped_and_its_result_counts() -> None:
         return "so far"
 
     assert interruptible(call, stopped.set, lambda: 0.0) == "so far"
+
+
+class Owned:
+    """What compiled code has an address of."""
+
+
+def test_what_callers_hold_is_kept_until_a_call_that_does_not_stop_has_ended(
+    alarm: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(interruptible_module, "GRACE_S", 0.05)
+    released, threads = threading.Event(), list[threading.Thread]()
+    kept: list[weakref.ref[Owned]] = []
+
+    def call() -> None:
+        threads.append(threading.current_thread())
+        released.wait(60)
+
+    def inner(holder: list[Owned]) -> None:
+        own = Owned()
+        kept.append(weakref.ref(own))
+        interruptible(call, lambda: None)
+
+    def outer() -> None:
+        holder = [Owned()]
+        kept.append(weakref.ref(holder[0]))
+        inner(holder)
+
+    signal.setitimer(signal.ITIMER_REAL, 0.05)
+    with contextlib.suppress(AlarmError):
+        outer()
+    gc.collect()
+    assert [one() is not None for one in kept] == [True, True]
+    released.set()
+    threads[0].join()
+    gc.collect()
+    assert [one() for one in kept] == [None, None]
 
 
 def test_a_process_does_not_end_under_a_call_that_it_has_left() -> None:
@@ -112,7 +153,7 @@ def test_a_call_that_does_not_hear_the_first_time_is_asked_again(alarm: None) ->
 
     def call() -> None:
         while asked[0] < 3:
-            pass
+            time.sleep(0.001)  # without Python's lock, or who asks has to wait for it
         ended.set()
 
     signal.setitimer(signal.ITIMER_REAL, 0.05)
