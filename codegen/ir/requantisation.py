@@ -86,7 +86,7 @@ def even_multiplier(factor: np.float32) -> EvenMultiplier:
 Multiplier = FixedMultiplier | EvenMultiplier
 
 MULTIPLIED_BITS = 32
-"""Of integers that are multiplied, shifted up where the factor asks for it."""
+"""Bits of integers that are multiplied, shifted up where the factor asks for it."""
 
 
 def check_room(factors: Sequence[Multiplier], most: int) -> None:
