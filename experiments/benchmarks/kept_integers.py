@@ -2,6 +2,7 @@
 
     python -m kilotune.experiments.benchmarks.kept_integers [TARGET]           # errors of the shipped table
     python -m kilotune.experiments.benchmarks.kept_integers [TARGET] --fit     # fit their features alone, into the table that is shipped
+    python -m kilotune.experiments.benchmarks.kept_integers [TARGET] --fit --networks 16    # to so many networks, not NETWORKS
 
 TARGET: avr (an ATmega328P at -Os), cortex-m0plus, cortex-m4, cortex-m55. Each network has one to three layers, dense ones, convolutions or
 sums with what they read, and both kinds of factors; the fit leaves all other cycles as they are, and is a least squares of relative
@@ -33,7 +34,6 @@ from kilotune.experiments.artefacts.whole_file import replace
 from kilotune.experiments.benchmarks.cost_fit import ROUNDS, USUAL_ERROR, Observation, errors
 from kilotune.experiments.benchmarks.cost_model import runner_of
 
-NAME = "random integers"
 NETWORKS, SAMPLES = 40, 3
 FIT_SEED, TEST_SEED = 11, 1_000_011
 FITTED = ("rescaled.fixed", "rescaled.even", "looked")
@@ -130,7 +130,7 @@ def observations(target: str, seed: int, count: int = NETWORKS) -> list[Observat
         network = _Network(np.random.default_rng([seed, number]))
         batch = lower_quantised(network.program)
         samples = network.random.integers(LEAST, MOST + 1, (SAMPLES, network.input.size)).astype(np.float64)
-        for name in {PLAIN, shapes[number % len(shapes)]}:
+        for name in dict.fromkeys((PLAIN, shapes[number % len(shapes)])):
             shape = SHAPES[name] if name != PLAIN else CodeShape()
             counts = CostFeatures(network.program, network.parameters, shape).terms(batch).matrix()[0]
             cycles = runner(emit_c(batch, network.parameters, shape=shape), samples)
@@ -173,20 +173,23 @@ def report(title: str, seen: list[Observation], table: CostTable) -> dict[str, f
 
 def main(arguments: list[str]) -> None:
     """See the module's text."""
+    given = "--networks" in arguments
+    count = int(arguments.pop(arguments.index("--networks") + 1)) if given else NETWORKS
     target = next((a for a in arguments if not a.startswith("-")), "avr")
     table = shipped_cost_table(target)
     if table is None:
         sys.exit(f"no table for {target} is shipped: benchmarks.cost_model --fit makes one")
-    test = observations(target, TEST_SEED)
+    test = observations(target, TEST_SEED, count)
     report(f"{target}: the shipped table's predictions against simulator runs", test, table)
     if "--fit" not in arguments:
         return
-    seen = observations(target, FIT_SEED)
+    seen = observations(target, FIT_SEED, count)
     plain = fitted([one for one in seen if not one.compact], table)
     compact = fitted([one for one in seen if one.compact], table) if table.compact else {}
     changed = CostTable(target, {**table.cycles, **plain}, table.made, {**table.compact, **compact})
     summary = report(f"{target}: fitted, on other networks", test, changed)
-    how = f"benchmarks.kept_integers {target} --fit, {datetime.date.today().isoformat()}"
+    command = f"benchmarks.kept_integers {target} --fit" + (f" --networks {count}" if given else "")
+    how = f"{command}, {datetime.date.today().isoformat()}"
     made = {**table.made, "integers": {"how": how, **summary}}
     place = shipped_cost_tables()[target]
     replace(place, CostTable(target, changed.cycles, made, changed.compact).as_json().encode())
