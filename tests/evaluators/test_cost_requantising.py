@@ -27,7 +27,11 @@ def test_every_integer_that_is_rescaled_is_counted(tmp_path: Path) -> None:
         made = convert(read_tflite(path, keep_quantisation=True), "made", Returns.VALUE)
         expected = 0
         for operation, times in ir.executions(made.program.body):
-            count = 3 if isinstance(operation, ir.QuantisedSum) else int(isinstance(operation, ir.QuantisedProduct | ir.QuantisedSoftmax))
+            count = (
+                3
+                if isinstance(operation, ir.QuantisedSum)
+                else int(isinstance(operation, ir.QuantisedProduct | ir.QuantisedSoftmax))
+            )
             if isinstance(operation, ir.Product) and operation.completion is not None:
                 count = 1
             if count:
