@@ -21,7 +21,7 @@ from kilotune.evaluators.cost_collector import Access, Collector, CountedOperand
 from kilotune.evaluators.cost_features import Terms, kind_position, loop_kind, number, width_position
 from kilotune.evaluators.cost_narrow import NarrowSums
 from kilotune.evaluators.cost_products import ProductCosts
-from kilotune.evaluators.cost_requantising import count_rescaled, products_of
+from kilotune.evaluators.cost_requantising import count_quantised, count_shares
 from kilotune.evaluators.cost_sharing import SharedDivisions
 from kilotune.evaluators.cost_variables import CountedVariables, access_of, written
 from kilotune.evaluators.pointwise_costs import CountedNumbers
@@ -117,7 +117,7 @@ class CostFeatures:
             case ir.QuantisedSoftmax():
                 elements = times * operation.out.size
                 c.frame("NormaliseL2", times, elements, 0.0, operation.length)
-                count_rescaled(c, elements, 1)
+                count_shares(c, elements)
                 c.store(self._variables.columns[operation.out.variable], Access(elements, False))
             case ir.NormaliseL2():
                 self._normalise(c, row, operation, times)
@@ -150,7 +150,7 @@ class CostFeatures:
             c.load(operand, access_of(times, nest, cursor))
         write = written(times, nest)
         if isinstance(operation, ir.QuantisedElements):
-            count_rescaled(c, elements, products_of(operation))
+            count_quantised(c, elements, operation)
             c.store(self._variables.columns[operation.out.variable], write)
             return
         self._applied(c, row, operation, (elements, operands, write))

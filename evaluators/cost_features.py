@@ -96,6 +96,10 @@ AXES: Mapping[str, tuple[tuple[str, ...], ...]] = MappingProxyType(
         "vector": (_ROWS, _BITS, _BITS),  # as many terms of them as fit a vector, or what is left of a row
         "row": (),  # one of the sums becomes a result, divided and written
         "finish": (),  # and goes on to what a chain of operations makes of it
+        "rescaled": (
+            ("fixed", "even"),
+        ),  # an integer of a quantised program times a ratio of scales, by how that is rounded
+        "looked": (),  # and one that a table of all integers has the result of
         "window": (),  # what lies under a window is copied
         "line": (),  # one row of it
         "copied": (_BITS, _COPIES),  # one element of it, by elements or words, or by many words at a time

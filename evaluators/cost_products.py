@@ -27,7 +27,7 @@ from kilotune.codegen.fixed.encoding import LAYOUTS
 from kilotune.codegen.fixed.table import Column
 from kilotune.evaluators.cost_collector import Access, Collector, CountedOperand, Mask
 from kilotune.evaluators.cost_features import kind_position, length_position, number, width_position
-from kilotune.evaluators.cost_requantising import count_rescaled
+from kilotune.evaluators.cost_requantising import count_completed
 from kilotune.evaluators.cost_rows import count_calls, takes_rows, writes_results
 from kilotune.evaluators.cost_steps import count_products, steps_of
 from kilotune.evaluators.cost_variables import CountedVariables, access_of, written
@@ -51,7 +51,7 @@ class ProductCosts:
         for view in (operation.a, operation.b):
             c.multiplied(times * operation.out.size, row, self._variables.operand(view))
         if operation.completion is not None:
-            count_rescaled(c, times * operation.out.size, 1)
+            count_completed(c, times * operation.out.size, operation.completion)
         schedule = schedule_product(operation, self._storage)
         match operation, schedule:
             case ir.MatMul(), SparseProduct():

@@ -1,27 +1,31 @@
-"""What quantised programs take besides (`codegen.emit.requantising`), in features of cost tables that were fitted without them."""
+"""What quantised programs take besides (`codegen.emit.requantising`): products with ratios of scales, and tables of all integers."""
 
 from __future__ import annotations
 
 from kilotune.codegen import ir
 from kilotune.evaluators.cost_collector import Collector
-from kilotune.evaluators.cost_features import number, width_position
-
-PRODUCTS_AN_ELEMENT = 5
-"""One with a factor of 32 bits has 64 bits and is rounded twice: about as much as so many products of 32 bits."""
+from kilotune.evaluators.cost_features import number
 
 
-def count_rescaled(c: Collector, elements: float, products: int) -> None:
-    """So many elements, each of which takes so many products with a fixed multiplier."""
-    wide = width_position(32)
-    c.add(elements * products * PRODUCTS_AN_ELEMENT, number("product", wide, wide, wide))
+def count_completed(c: Collector, elements: float, completion: ir.Completion) -> None:
+    """So many sums of products become integers of 8 bits."""
+    even = isinstance(completion, ir.Requantisation) and isinstance(completion.factors[0], ir.EvenMultiplier)
+    c.add(elements, number("rescaled", int(even)))
 
 
-def products_of(operation: ir.QuantisedElements) -> int:
-    """How many products with fixed multipliers one element takes."""
+def count_quantised(c: Collector, elements: float, operation: ir.QuantisedElements) -> None:
+    """So many elements of an operation."""
     match operation:
         case ir.QuantisedSum():
-            return 3
-        case ir.QuantisedProduct() | ir.EvenSum():
-            return 1
-        case _:
-            return 0
+            c.add(3 * elements, number("rescaled", 0))
+        case ir.QuantisedProduct(factor=factor):
+            c.add(elements, number("rescaled", int(isinstance(factor, ir.EvenMultiplier))))
+        case ir.EvenSum():
+            c.add(elements, number("rescaled", 1))
+        case ir.Lookup():
+            c.add(elements, number("looked"))
+
+
+def count_shares(c: Collector, elements: float) -> None:
+    """So many shares of a Softmax, each of which takes one product."""
+    c.add(elements, number("rescaled", 0))

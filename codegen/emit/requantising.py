@@ -45,7 +45,7 @@ def quantised_element(
         case ir.QuantisedProduct(zeros=zeros, factor=factor, zero=zero):
             first, second = (_less(value, at) for value, at in zip(values, zeros, strict=True))
             product = f"(int32_t){first} * {second}"
-            scaled = _scaled(operators, product, (table, (factor,), "0"), 1 << 16)
+            scaled = _scaled(operators, product, (table, (factor,), "0"), operation.magnitude)
             return _held(operators, _moved(scaled, zero), operation.least, operation.most)
         case ir.QuantisedSum(zeros=zeros, factors=factors, factor=factor, zero=zero):
             parts = [
@@ -58,7 +58,7 @@ def quantised_element(
                 for value, at, one in zip(values, zeros, factors, strict=True)
             ]
             total = f" {'-' if operation.minus else '+'} ".join(parts)
-            scaled = _scaled(operators, total, (table, (factor,), "0"), 1 << (HEADROOM + 9))
+            scaled = _scaled(operators, total, (table, (factor,), "0"), operation.magnitude)
             return _held(operators, _moved(scaled, zero), operation.least, operation.most)
         case ir.EvenSum(zeros=zeros, weights=weights, shift=shift, zero=zero):
             bits = 32 if operation.magnitude < 1 << 31 else 64
@@ -94,12 +94,9 @@ def _scaled(operators: Operators, value: str, factor: tuple[TableOf, tuple[ir.Mu
     table, factors, channel = factor
     shifts = tuple(one.shift for one in factors)
     up = max(*shifts, 0)
-    if most << up >= 1 << 31:
-        raise ValueError(f"a sum of magnitude {most} times 2**{up} does not fit 32 bits")
+    ir.check_room(factors, most)
     mantissa = _entry(table, 32, tuple(one.mantissa for one in factors), channel)
     if isinstance(factors[0], ir.EvenMultiplier):
-        if most >= SAFE:
-            raise ValueError(f"a sum of magnitude {most} has no room to be rounded in 32 bits")
         if most >= 1 << EVEN_BITS:
             value = f"{operators.require(*SHORTENED)}({value})"
         shift = _entry(table, 8, tuple(-one for one in shifts), channel)

@@ -61,6 +61,7 @@ from kilotune.codegen.ir.requantisation import (
     FixedMultiplier,
     Multiplier,
     Requantisation,
+    check_room,
 )
 from kilotune.codegen.ir.table_functions import Exp, Sigmoid, TableFunction, Tanh
 from kilotune.codegen.ir.views import (
@@ -135,6 +136,7 @@ __all__ = (
     "View",
     "Windowed",
     "check_formats_open",
+    "check_room",
     "count_elements",
     "executions",
     "is_quantised",

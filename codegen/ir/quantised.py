@@ -55,6 +55,11 @@ class QuantisedSum(QuantisedElements):
     def work(self) -> tuple[int, int]:
         return 3, 3
 
+    @property
+    def magnitude(self) -> int:
+        """No sum that is multiplied by `factor` is larger: both operands' factors are at most a half."""
+        return 1 << (HEADROOM + 9)
+
     def integer(self, *values: IntArray) -> IntArray:
         first, second = (
             factor.integer((operand - zero) << HEADROOM)
@@ -130,6 +135,11 @@ class QuantisedProduct(QuantisedElements):
     @property
     def work(self) -> tuple[int, int]:
         return 2, 3
+
+    @property
+    def magnitude(self) -> int:
+        """No product that is multiplied by `factor` is larger."""
+        return (MOST - LEAST + 1) ** 2
 
     def integer(self, *values: IntArray) -> IntArray:
         product = (values[0] - self.zeros[0]) * (values[1] - self.zeros[1])

@@ -85,6 +85,22 @@ def even_multiplier(factor: np.float32) -> EvenMultiplier:
 
 Multiplier = FixedMultiplier | EvenMultiplier
 
+MULTIPLIED_BITS = 32
+"""Bits of integers that are multiplied, shifted up where the factor asks for it."""
+
+
+def check_room(factors: Sequence[Multiplier], most: int) -> None:
+    """ValueError "expected X, found Y" where integers of magnitudes up to `most` times one of the factors, all of one kind, do not fit
+    MULTIPLIED_BITS on the way; to be rounded to floats of 32 bits they need one bit more."""
+    up = max(0, *(factor.shift for factor in factors))
+    room = MULTIPLIED_BITS - 1 - isinstance(factors[0], EvenMultiplier)
+    if most << up >= 1 << room:
+        times = f", to be shifted up by {up} bits," if up else ""
+        raise ValueError(
+            f"expected sums{times} below 2**{room}, found ones of up to {most}: a bias, or a ratio of scales, is too large"
+        )
+
+
 ConstantTable = tuple[int, tuple[int, ...]]
 """Width in bits, and integers."""
 

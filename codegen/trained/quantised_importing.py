@@ -12,6 +12,7 @@ from kilotune.codegen.bundle import Bundle
 from kilotune.codegen.class_names import told_names
 from kilotune.codegen.dataset import Dataset
 from kilotune.codegen.diagnostics import InputError
+from kilotune.codegen.emit.scaled_sums import check_scaled_sums
 from kilotune.codegen.file_kinds import FileKind, kind_of_file
 from kilotune.codegen.ir import is_quantised
 from kilotune.codegen.quantisation_grid import LEAST, MOST, QuantisationGrid
@@ -36,7 +37,8 @@ def import_quantised_bundle(path: Path, data: Path, label: str | None = None, re
     """A quantised model with the samples of `data`, as `import_bundle` without this; features become the integers that the file
     takes, and real targets the integers that it returns.
 
-    InputError, one sentence, for whatever cannot be used: a file whose operators are not those of integers of 8 bits.
+    InputError, one sentence, for whatever cannot be used: a file whose operators are not those of integers of 8 bits, or whose
+    sums do not fit 32 bits.
     """
     model = read_kept(path)
     samples = read_samples(data, model.input_shape, label)
@@ -47,6 +49,7 @@ def import_quantised_bundle(path: Path, data: Path, label: str | None = None, re
         expected = "a quantised model for --keep-quantisation, with an input of 8 bits or one that is quantised first"
         found = "one of floats" if given is None else "one that moves its integers and computes nothing with them"
         raise InputError(str(path), expected=expected, found=found)
+    check_scaled_sums(converted.program, converted.parameters)
     if wanted is Returns.CLASS:
         check_scores(model, converted)
     parts = [

@@ -66,8 +66,8 @@ MODELS = (
 PROBE = "random programs"
 CONVOLUTIONS = "random convolutions"
 SAMPLES = 6
-UNPACKING = ("unpack", "lookup")
-"""Features of packed codes."""
+ELSEWHERE = ("unpack", "lookup", "rescaled", "looked")
+"""Features of packed codes and of quantised programs."""
 
 FIT_SEED, TEST_SEED = 1, 1_000_001
 
@@ -260,9 +260,11 @@ def main(arguments: list[str]) -> None:
     }
     before = shipped_cost_table(target)
     measured = {}
-    if before is not None:  # what `benchmarks.unpacking` has measured, which no program of the fit does
-        measured = {name: value for name, value in before.cycles.items() if name.split(".")[0] in UNPACKING}
-        made |= {key: value for key, value in before.made.items() if key == "unpacking"}
+    if (
+        before is not None
+    ):  # what `benchmarks.unpacking` and `.kept_integers` have measured, which no program of the fit does
+        measured = {name: value for name, value in before.cycles.items() if name.split(".")[0] in ELSEWHERE}
+        made |= {key: value for key, value in before.made.items() if key in ("unpacking", "integers")}
     tables = {shape: _named(fitted.cycles) | measured for shape, fitted in found.items()}
     place = shipped_cost_tables()[target]
     replace(place, CostTable(target, tables[PLAIN], made, tables.get(COMPACT, {})).as_json().encode())

@@ -6,7 +6,7 @@ import ctypes
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -16,10 +16,12 @@ from hypothesis import strategies as st
 
 from kilotune.codegen import ir
 from kilotune.codegen.arrays import IntArray
+from kilotune.codegen.diagnostics import InputError
 from kilotune.codegen.emit.c import CSource, emit_c
 from kilotune.codegen.emit.feature_quantiser import feature_function
 from kilotune.codegen.emit.floats import emit_float_c
 from kilotune.codegen.emit.requantising import SCALED, SCALED_EVEN, SCALED_WIDE, SHORTENED
+from kilotune.codegen.emit.scaled_sums import check_scaled_sums
 from kilotune.codegen.emit.shape import SHAPES
 from kilotune.codegen.fixed.footprint import Footprint
 from kilotune.codegen.fixed.quantised import lower_quantised
@@ -224,16 +226,55 @@ def test_a_quantised_program_has_no_floats() -> None:
         emit_float_c(made.program, made.parameters)
 
 
-def test_a_sum_that_may_not_fit_is_refused(tmp_path: Path) -> None:
+def too_large(path: Path, ratio: float, bias: int, made: float) -> Converted:
+    """A layer with weights at the scale `ratio` and a bias, then its squares, and their sums with it, at the scale `made`."""
     network = QuantisedNetwork()
-    first = network.tensor(QuantisedTensor((1, 4), scales=(1000.0,), zeros=(0,)))
-    weights = network.tensor(QuantisedTensor((1, 4), data=np.full((1, 4), 127), scales=(1000.0,)))
-    network.operator(
-        "FULLY_CONNECTED", (first, weights, -1), QuantisedTensor((1, 1), scales=(0.01,)), "FullyConnectedOptions"
-    )
-    made = convert(read_tflite(network.write(tmp_path / "made.tflite"), keep_quantisation=True), "made", Returns.VALUE)
-    with pytest.raises(ValueError, match="does not fit 32 bits"):
-        emitted(made, "plain")
+    last = network.tensor(QuantisedTensor((1, 4), scales=(1.0,), zeros=(0,)))
+    weights = network.tensor(QuantisedTensor((4, 4), data=np.full((4, 4), 127), scales=(ratio,)))
+    biases = network.tensor(QuantisedTensor((4,), "int32", np.array([0, bias, 0, 0])))
+    read, options = (last, weights, biases), "FullyConnectedOptions"
+    first = network.operator("FULLY_CONNECTED", read, QuantisedTensor((1, 4), scales=(1.0,), zeros=(-3,)), options)
+    result = QuantisedTensor((1, 4), scales=(made,), zeros=(2,))
+    squares = network.operator("MUL", (first, first), result, "MulOptions")
+    network.operator("ADD", (first, squares), result, "AddOptions")
+    return convert(read_tflite(network.write(path), keep_quantisation=True), "made", Returns.VALUE)
+
+
+@given(st.floats(-12, 22), st.integers(0, 31), st.integers(-29, 22))
+def test_sums_are_refused_where_a_file_is_read_if_they_are_where_code_is_written(
+    ratio: float, bias: int, made: int
+) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        network = too_large(Path(folder) / "made.tflite", 2.0**ratio, (1 << bias) - 1, 2.0**made)
+    refused = _refuses(lambda: check_scaled_sums(network.program, network.parameters))
+    assert refused == _refuses(lambda: emitted(network, "plain"))
+
+
+def _refuses(asked: Callable[[], object]) -> bool:
+    try:
+        asked()
+    except ValueError:
+        return True
+    return False
+
+
+@pytest.mark.parametrize(
+    ("ratio", "bias", "made", "said"),
+    [
+        (2.0**20, 0, 1.0, "operator 0 (FULLY_CONNECTED that writes 't3')"),
+        (0.01, 2**31 - 1, 1.0, "operator 0 (FULLY_CONNECTED that writes 't3')"),
+        (0.01, 0, 2.0**-15, "operator 1 (MUL that writes 't4')"),
+        (0.01, 0, 2.0**-23, "operator 1 (MUL that writes 't4')"),
+    ],
+)
+def test_sums_that_may_not_fit_are_refused_in_a_sentence(
+    ratio: float, bias: int, made: float, said: str, tmp_path: Path
+) -> None:
+    network = too_large(tmp_path / "made.tflite", ratio, bias, made)
+    with pytest.raises(InputError, match=r"expected sums.*found ones of up to") as refused:
+        check_scaled_sums(network.program, network.parameters)
+    assert f"made.tflite: {said}: " in str(refused.value)
+    assert ("besides: operator 2 (ADD" in str(refused.value)) == (made < 2.0**-20)
 
 
 def softmax_of(scores: int, folder: Path) -> Converted:
