@@ -4,8 +4,8 @@ A search goes by an estimate of linked bytes (`kilotune.evaluators.code_size`), 
 it. Linking takes a fifth of a second, far more than measuring a candidate, and far less than fitting its codes. So of what the
 search has measured all that promises to be better than the finalist is linked first, in the order of its precision, if it keeps the limit
 by the estimate as corrected at the nearest candidate that was linked (`kilotune.search.corrected_estimate`). From the best with rounded
-codes local search goes on: changes of one decision, and trades of one that takes bytes with one that gives them. Of what is linked then the
-best are finished, where the space has that, and the best of all is delivered.
+codes local search goes on: changes of one decision, and trades of one that takes bytes with one that gives them. Of all that were measured
+and that link within the limit the best are finished then, where the space has that, and the best of all is delivered.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from collections.abc import Iterable, Mapping
 
 from kilotune.evaluators.simulated import DeviceError
 from kilotune.experiments.problems.problem import ComparesFlips, LimitsLinkedFlash
-from kilotune.experiments.studies.measured_finalists import PRECISION, differs
+from kilotune.experiments.studies.measured_finalists import PRECISION
 from kilotune.search.corrected_estimate import CorrectedEstimate
 from kilotune.search.encoding import CandidateKey
 from kilotune.search.front import Rank, Ranking
@@ -30,8 +30,12 @@ MOST_LINKED = 60
 MOST_MEASURED = 6000
 """Candidates that are measured."""
 
-MOST_FINISHED = 2
-"""Candidates that are finished: a fit takes from two to thirty seconds."""
+MOST_FINISHED = 6
+"""Candidates that are finished: a fit takes from two to thirty seconds. What one comes to hardly tells what the next will, however alike
+they are before: on test samples of five generated perceptrons the best of six flips 11 % less than the best of two, that of eight 9 %."""
+
+LINKED_TO_FINISH = 24
+"""Candidates that are linked for that, the finished ones among them."""
 
 DOUBT = 0.01
 """By which share of the limit a candidate may be beyond it by the corrected estimate, and is yet linked."""
@@ -109,8 +113,13 @@ class LinkedDescent:
 
     def _within_limit(self, flat: FlatSpace) -> list[Trial]:
         """Candidates of the flat view that were linked within the limit."""
-        trials = [self._measured[key] for key, size in self._linked.items() if size <= self._limit]
-        return [trial for trial in trials if len(trial.assignment) == len(flat.decisions)]
+        return [
+            trial for trial in self._of(flat) if self._linked.get(self._key(trial.assignment), math.inf) <= self._limit
+        ]
+
+    def _of(self, flat: FlatSpace) -> list[Trial]:
+        """Candidates of the flat view that were measured."""
+        return [trial for trial in self._measured.values() if len(trial.assignment) == len(flat.decisions)]
 
     def _step(self, flat: FlatSpace, moves: Moves, home: Trial) -> Trial | None:
         """The best neighbour that is better and links within the limit: by one change, or by two that pay for one another."""
@@ -138,18 +147,24 @@ class LinkedDescent:
         ]
 
     def _finish(self, space: HasFinish) -> None:
-        """Finish the best candidates that are known to keep the limit, and take what is better."""
+        """Finish the best candidates that link within the limit, and take what is better. What is measured as exactly as precise computes
+        the same, and is finished once."""
         flat = space.flat_view()
         assert isinstance(flat, FlatSpace)
-        begun, self._links_left = list[Trial](), MOST_FINISHED
-        for trial in sorted(self._within_limit(flat), key=self._rank):
+        begun, self._links_left = set[Rank](), LINKED_TO_FINISH
+        for trial in sorted(self._of(flat), key=self._rank):
+            precise = self._ranking.losses(trial.measurement)[:2]
+            if self._links_left < 2:  # one for it, one for what comes of it
+                return
+            if precise in begun or self._bytes(trial) > self._most or not self._links_within(trial):
+                continue
             whole = space.finished(trial.assignment, trial.measurement)
-            if whole is None or not differs(trial, begun):
+            if whole is None:
                 continue
             for found in self._measure([whole]):
                 if self._links_within(found) and self._is_surer(found):
                     self.best, self.bytes_of_best = found, self._linked[self._key(found.assignment)]
-            begun.append(trial)
+            begun.add(precise)
             if len(begun) == MOST_FINISHED:
                 return
 

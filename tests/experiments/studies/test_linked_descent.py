@@ -224,3 +224,43 @@ def test_the_best_are_finished_and_linked_again(further: int, is_finished: bool,
     assert plain.result.best is not None
     assert found.result.best.metrics["loss"] == plain.result.best.metrics["loss"] / (2.0 if is_finished else 1.0)
     assert len({str(sorted(one.items())) for one in problem.space.finished_at}) >= MOST_FINISHED
+
+
+@dataclass(frozen=True)
+class Uneven(Weighed):
+    """Candidates whose last answer changes nothing."""
+
+    def evaluate(self, batch: Sequence[Assignment]) -> list[Measurement]:
+        last = self.decisions[-1]
+        return super().evaluate([{**one, last.name: last.options[0]} for one in batch])
+
+
+@dataclass(frozen=True)
+class UnevenFinishing(Finishing):
+    """What finishing gains hangs on the answers: nothing, half, or nearly all of the loss."""
+
+    def evaluate(self, batch: Sequence[Assignment]) -> list[Measurement]:
+        answers = [sum(int(one[d.name]) for d in self.flat.decisions[:-1]) for one in batch]
+        kept = [(1.0, 0.5, 0.1)[total % 3] if CODES in one else 1.0 for total, one in zip(answers, batch, strict=True)]
+        return [
+            Measurement({**found.metrics, "loss": found.metrics["loss"] * share})
+            for share, found in zip(kept, self.flat.evaluate(batch), strict=True)
+        ]
+
+
+def test_several_are_finished_that_are_not_the_same_and_the_best_of_these_is_taken(store: Store) -> None:
+    problem = Linking(UnevenFinishing(Uneven(6, 5, 3)), 5)
+    study, result = searched(problem, store)
+    found = linked_finalist(problem, study, result, never)  # type: ignore[arg-type]
+    assert found is not None
+    assert found.result.best is not None
+    assert isinstance(problem.space, Finishing)
+    begun = problem.space.finished_at
+    rounded = [loss_of(problem, one) for one in begun]
+    assert len(set(rounded)) == len(begun) == MOST_FINISHED
+    assert rounded == sorted(rounded)
+    assert all(problem.bytes_of(one) <= LIMIT for one in begun)
+    known = {loss_of(problem, t.assignment) for t in study.trials() if problem.bytes_of(t.assignment) <= LIMIT}
+    assert {loss for loss in known if loss < rounded[-1]} <= {*rounded, found.result.best.metrics["loss"]}
+    whole = [loss_of(problem, {**one, CODES: "fitted"}) for one in begun]
+    assert found.result.best.metrics["loss"] == min(whole) < whole[0]
