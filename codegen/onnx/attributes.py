@@ -29,8 +29,7 @@ def read_window(attributes: Mapping[str, Any], kernel: tuple[int, ...], rank: in
     if max((*stride, *dilation, *size, *pads)) > WIDEST:
         widest = max((*stride, *dilation, *size, *pads))
         raise ValueError(f"expected kernel, strides, dilations and pads of at most {WIDEST}, found {widest}")
-    mode = attributes.get("auto_pad", b"NOTSET")
-    mode = mode.decode() if isinstance(mode, bytes) else str(mode)
+    mode = _mode(attributes)
     if mode in ("SAME_UPPER", "SAME_LOWER"):
         pads = _same_pads(mode, shape, size, stride, dilation)
     elif mode == "VALID":
@@ -43,6 +42,16 @@ def read_window(attributes: Mapping[str, Any], kernel: tuple[int, ...], rank: in
     if min(window.output_size(shape[1], shape[2])) < 1:
         raise ValueError(f"expected a kernel within the padded input {shape[1]}x{shape[2]}, found {size[0]}x{size[1]}")
     return window
+
+
+def check_begins_at_first(attributes: Mapping[str, Any], window: Window, shape: TensorShape, most: int) -> None:
+    """ValueError where windows with auto_pad SAME_UPPER or SAME_LOWER leave out more than `most` elements of an image of `shape`:
+    onnxruntime takes that for negative padding, of which half is at the beginning (and 1, or 2 of a Conv, is none)."""
+    mode = _mode(attributes)
+    for size, kernel, stride, tap in zip(shape[1:], window.kernel, window.stride, window.dilation, strict=True):
+        if mode.startswith("SAME") and size - tap * (kernel - 1) - 1 - (-(-size // stride) - 1) * stride > most:
+            found = f"{mode} with a kernel of {kernel} and a stride of {stride}"
+            raise ValueError(f"expected pads where windows skip so much of the image, found {found}")
 
 
 def divisors(window: Window, shape: TensorShape, pads: tuple[int, int, int, int] | None) -> NDArray[np.int64]:
@@ -80,6 +89,11 @@ def _explicit_pads(attributes: Mapping[str, Any], spatial: int) -> tuple[int, in
     top, left = _extend(pads[:spatial], 0)
     bottom, right = _extend(pads[spatial:], 0)
     return top, left, bottom, right
+
+
+def _mode(attributes: Mapping[str, Any]) -> str:
+    mode = attributes.get("auto_pad", b"NOTSET")
+    return mode.decode() if isinstance(mode, bytes) else str(mode)
 
 
 def _same_pads(

@@ -12,7 +12,7 @@ from types import MappingProxyType
 
 import numpy as np
 
-from kilotune.codegen.onnx.attributes import divisors, read_window
+from kilotune.codegen.onnx.attributes import check_begins_at_first, divisors, read_window
 from kilotune.codegen.onnx.constants import FOLDED
 from kilotune.codegen.onnx.enlarging import enlargement, transposed_convolution
 from kilotune.codegen.onnx.graph import (
@@ -21,6 +21,7 @@ from kilotune.codegen.onnx.graph import (
     ConvNode,
     HostOperator,
     MaxPoolNode,
+    TensorShape,
     UnknownArray,
     Weights,
     Window,
@@ -39,6 +40,9 @@ from kilotune.codegen.onnx.normalising import batch_normalization, local_respons
 from kilotune.codegen.onnx.pointwise import POINTWISE
 from kilotune.codegen.onnx.views import concat, cut, gather, pad, reshape, shape_of, split, transpose
 
+DILATED_SINCE: Mapping[str, int] = MappingProxyType({"MaxPool": 10, "AveragePool": 19})
+"""The version of ONNX from which a pooling has dilations."""
+
 
 def _convolution(imported: Imported, call: OnnxNode) -> None:
     value, shape = spatial_operand(imported, call)
@@ -56,6 +60,7 @@ def _convolution(imported: Imported, call: OnnxNode) -> None:
     if declared != weight.shape[2:]:
         raise ValueError(f"expected weights of kernel {list(declared)}, found shape {list(weight.shape)}")
     window = read_window(call.attributes, weight.shape[2:], len(value.shape), shape)
+    check_begins_at_first(call.attributes, window, shape, 2)
     bias = bias_of(imported, call, outputs)
     result = (outputs, *window.output_size(shape[1], shape[2]))
     weight = _reshaped(weight, (outputs, weight.shape[1], *window.kernel))
@@ -82,6 +87,7 @@ def _pool(imported: Imported, call: OnnxNode) -> None:
     if len(kernel) != rank - 2:
         raise ValueError(f"expected a kernel with {rank - 2} dimensions, found {list(kernel)}")
     window = read_window(call.attributes, kernel, rank, shape)
+    _check_taken_alike(call, window, shape)
     result = (shape[0], *window.output_size(shape[1], shape[2]))
     if divisors(window, shape, None).min() < 1:
         raise ValueError("expected windows that hold some of the image, found one of padding only")
@@ -93,6 +99,17 @@ def _pool(imported: Imported, call: OnnxNode) -> None:
         counted = read_window({**call.attributes, "ceil_mode": 0}, kernel, rank, shape).pads
     node = AveragePoolNode((value.tensor,), call.output, window, divisors(window, shape, counted))
     imported.emit(node, result, onnx_shape(value, result))
+
+
+def _check_taken_alike(call: OnnxNode, window: Window, shape: TensorShape) -> None:
+    """ValueError for a pooling that onnxruntime takes otherwise than the standard, or that the file's version of ONNX does not have."""
+    if max(window.dilation) > 1:
+        if call.opset < DILATED_SINCE[call.operator]:
+            since = f"version {DILATED_SINCE[call.operator]} of ONNX or later for dilations {list(window.dilation)}"
+            raise ValueError(f"expected {since}, found {call.opset}")
+        if call.attributes.get("auto_pad", b"NOTSET") in (b"SAME_UPPER", b"SAME_LOWER"):
+            raise ValueError(f"expected pads beside dilations {list(window.dilation)}, found auto_pad")
+    check_begins_at_first(call.attributes, window, shape, 1)
 
 
 def _global_pool(imported: Imported, call: OnnxNode) -> None:

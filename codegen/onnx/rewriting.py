@@ -35,12 +35,18 @@ from kilotune.codegen.onnx.graph import (
     PadNode,
     ShiftNode,
     TableNode,
-    Window,
     known,
 )
 from kilotune.codegen.onnx.node_order import in_running_order
 from kilotune.codegen.onnx.obstacles import MAIN_DOMAINS
 from kilotune.codegen.onnx.quantise import QuantisedGraph
+from kilotune.codegen.onnx.written_out_padding import (
+    BELOW_ALL,
+    as_it_stands,
+    set_attributes,
+    write_out_pooling,
+    written_out_convolution,
+)
 
 OLDEST_OPSET = 8
 """Older files are stamped with this one, which broadcasts; what is copied from them means the same in it."""
@@ -128,7 +134,8 @@ class _Rewriter(IntegerNodes):
         if parts and node is not None:
             self.node_alone(_reading(node, parts, inputs[0]), output, tensor)
         elif isinstance(node, ConvNode):
-            self._weights(proto, node, inputs[0], output)
+            written_out = written_out_convolution(proto, node.window, self.rank(tensor))
+            self._weights(written_out, node, inputs[0], output)
         elif isinstance(node, AffineNode):
             self.affine(node, next(name for name in inputs if name not in self.constants), output, tensor)
         elif isinstance(node, AddNode):
@@ -156,13 +163,12 @@ class _Rewriter(IntegerNodes):
             self._copy(proto, [*inputs[:2], fill, *inputs[3:]], output)
         elif node is None and proto.op_type in IDENTITIES:
             self.node("Identity", inputs[:1], output)
-        elif isinstance(node, MaxPoolNode) and _rounds_up(proto) and _pads_less_than_kernel(node.window):
-            self._copy(proto, inputs, output)
-            self._set(self.nodes[-1], pads=self._pads(node, output), ceil_mode=0, auto_pad="NOTSET")
         else:
             self._copy(proto, inputs, output)
             if isinstance(node, PadNode):
-                self._set(self.nodes[-1], value=float(node.value))
+                set_attributes(self.nodes[-1], value=float(node.value))
+            elif isinstance(node, MaxPoolNode) and not as_it_stands(proto, node.window, self.opset):
+                write_out_pooling(self, node.window, self.rank(output), BELOW_ALL)
 
     def _average(self, proto: Any, node: AveragePoolNode, output: str, tensor: str) -> None:
         """The runtime's mean, times the count: whole again; then rounded as the network does."""
@@ -170,9 +176,8 @@ class _Rewriter(IntegerNodes):
         counts = node.divisors.astype(np.float32)
         counts = counts.reshape({2: (1, 1), 3: (1, 1, -1)}.get(self.rank(tensor), (1, 1, *counts.shape)))
         counted = counts
-        if _rounds_up(proto):
-            pads = self._pads(node, tensor)
-            self._set(self.nodes[-1], pads=pads, ceil_mode=0, auto_pad="NOTSET", count_include_pad=1)
+        if not as_it_stands(proto, node.window, self.opset):
+            write_out_pooling(self, node.window, self.rank(tensor), 0)
             counted = np.asarray(math.prod(node.window.kernel), np.float32)
         total = self.broadcast("Mul", output + "/mean", counted, output + "/nearly")
         total = self.broadcast("Add", total, np.asarray(0.5, np.float32), output + "/half")
@@ -182,11 +187,6 @@ class _Rewriter(IntegerNodes):
         mean = self.broadcast("Div", total, counts, output + "/quotient")
         nearest = self.broadcast("Add", mean, np.asarray(0.5, np.float32), output + "/rounding")
         self.node("Floor", [nearest], output)
-
-    def _pads(self, node: MaxPoolNode | AveragePoolNode, tensor: str) -> list[int]:
-        """The window's, of the dimensions that the tensor has."""
-        top, left, bottom, right = node.window.pads
-        return [left, right] if self.rank(tensor) == 3 else [top, left, bottom, right]
 
     def _weights(self, proto: Any, node: ConvNode, source: str, output: str) -> None:
         bias = known(node.bias).astype(np.float32)
@@ -242,9 +242,8 @@ class _Rewriter(IntegerNodes):
         """The file's convolution, or a product of matrices, with other weights."""
         weight = self.constant(stem + "/weight", weights)
         if proto.op_type in ("Conv", "ConvTranspose"):
-            self._copy(
-                proto, [source, weight, *([] if bias is None else [self.constant(stem + "/bias", bias)])], output
-            )
+            with_bias = [] if bias is None else [self.constant(stem + "/bias", bias)]
+            self._copy(proto, [source, weight, *with_bias], output)
         else:
             self.node("MatMul", [source, weight], output)
 
@@ -267,24 +266,6 @@ class _Rewriter(IntegerNodes):
         copy.input.extend(inputs)
         copy.output.extend([output, *proto.output[1:]])
         self.nodes.append(copy)
-
-    @staticmethod
-    def _set(proto: Any, **values: Any) -> None:
-        from onnx import helper
-
-        kept = [a for a in proto.attribute if a.name not in values]
-        del proto.attribute[:]
-        proto.attribute.extend([*kept, *(helper.make_attribute(name, value) for name, value in values.items())])
-
-
-def _rounds_up(proto: Any) -> bool:
-    """Whether a pooling's size is rounded up, which older versions of the standard do not know and runtimes take otherwise."""
-    return any(a.name == "ceil_mode" and a.i for a in proto.attribute)
-
-
-def _pads_less_than_kernel(window: Window) -> bool:
-    """Which runtimes ask of a pooling's pads, whatever its dilation."""
-    return all(pad < size for pad, size in zip(window.pads, window.kernel * 2, strict=True))
 
 
 def _reading(node: Node, parts: Collection[str], image: str) -> Node:

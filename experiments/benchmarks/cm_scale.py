@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import argparse
 import math
+import re
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -26,10 +27,12 @@ from typing import Any
 import numpy as np
 
 from kilotune.codegen.cm.hardware import Hardware, parse_hardware
+from kilotune.codegen.diagnostics import InputError
 from kilotune.codegen.onnx.graph import Graph
-from kilotune.codegen.onnx.importing import import_model
+from kilotune.codegen.onnx.importing import import_model, load_model
 from kilotune.codegen.onnx.quantise import integer_shape
 from kilotune.codegen.onnx.topology import IMAGE, Topology
+from kilotune.experiments.commands.exit_status import ExitStatus
 from kilotune.experiments.problems.cm.networks import LAYERS, weightless
 from kilotune.search.abandoning import abandonable
 from kilotune.search.space import Assignment, Measurement
@@ -64,16 +67,23 @@ def main() -> None:
     parser.add_argument("--bits", action="store_true", help="links and buffers count bits")
     parser.add_argument("--stages", type=int, default=1, metavar="N", help="so many stages may share a core")
     options = parser.parse_args()
-    print(" | ".join(COLUMNS), flush=True)
-    found = []
-    for graph, plain in _cases(options.cases, options.random, options.bits):
-        accelerator = replace(plain, stages_per_core=options.stages)
-        row = searched(graph, accelerator, options.seconds, options.seed)
-        found.append(row)
-        print(" | ".join(row.cells()), flush=True)
+    try:
+        found = list(_printed(options))
+    except InputError as error:
+        parser.exit(ExitStatus.BAD_INPUT, f"cm_scale: {error}\n")
     ratios = [row.best / row.bound for row in found]
     proved = sum(ratio <= 1 for ratio in ratios)
     print(f"at the bound: {proved} of {len(found)}; above 1.5 times it: {sum(ratio > 1.5 for ratio in ratios)}")
+
+
+def _printed(options: argparse.Namespace) -> Iterator[SearchedNetwork]:
+    """What is asked for. All names are read before anything is searched: a mistake in the last one is told at once."""
+    cases = list(_cases(options.cases, options.random, options.bits))
+    print(" | ".join(COLUMNS), flush=True)
+    for graph, plain in cases:
+        row = searched(graph, replace(plain, stages_per_core=options.stages), options.seconds, options.seed)
+        print(" | ".join(row.cells()), flush=True)
+        yield row
 
 
 def _cases(names: list[str], random: int, bits: bool) -> Iterator[tuple[Graph, Hardware]]:
@@ -85,12 +95,12 @@ def _cases(names: list[str], random: int, bits: bool) -> Iterator[tuple[Graph, H
 
 
 def network_of(name: str) -> Graph:
-    """A named one or a file, in integers without weights."""
+    """A named one or a file, in integers without weights. InputError where it is neither."""
     if name in LAYERS:
         return integer_shape(weightless(name))
-    import onnx
-
-    return integer_shape(import_model(onnx.load(name), Path(name).stem))
+    if not Path(name).exists():
+        raise InputError(name, expected=f"an ONNX file, or one of {', '.join(sorted(LAYERS))}", found="neither")
+    return integer_shape(import_model(load_model(Path(name)), name))
 
 
 def hardware(name: str, bits: bool) -> Hardware:
@@ -100,8 +110,10 @@ def hardware(name: str, bits: bool) -> Hardware:
 
 def hardware_file(name: str, bits: bool = False) -> dict[str, Any]:
     """The content of a hardware file for `mesh-ROWSxCOLUMNS` or `torus-ROWSxCOLUMNS`."""
-    kind, _, size = name.partition("-")
-    rows, columns = (int(n) if n.isdecimal() else n for n in size.split("x"))
+    asked = re.fullmatch(r"(mesh|torus)-(\d{1,4})x(\d{1,4})", name)
+    if asked is None:
+        raise InputError(name, expected="mesh-ROWSxCOLUMNS or torus-ROWSxCOLUMNS", found="another accelerator")
+    kind, rows, columns = asked[1], int(asked[2]), int(asked[3])
     width = {"bits_per_tick": 512} if bits else {"elements_per_tick": 64}
     described: dict[str, Any] = {
         "name": name,
@@ -110,8 +122,8 @@ def hardware_file(name: str, bits: bool = False) -> dict[str, Any]:
         "crossbar": {"rows": 256, "columns": 256, "per_core": 1},
         "core": {"sram_bytes": 65536, "dpu_operations_per_tick": 4096},
     }
-    last = int(rows) * int(columns) - 1
-    corners = [0, int(columns) - 1, last - int(columns) + 1, last]
+    last = rows * columns - 1
+    corners = [0, columns - 1, last - columns + 1, last]
     ports = {"input_ports": corners, "output_ports": corners}
     described["gmem"] = {**ports, **width, "hop_ticks": 1, "order": "row-major"}
     return described if bits else {**described, "element_bytes": 1}
@@ -185,9 +197,12 @@ def ticks_of(measurement: Measurement) -> float:
 
 def searched(graph: Graph, accelerator: Hardware, seconds: float, seed: int) -> SearchedNetwork:
     """What `--strategy anneal` does, with a clock at its parts; what it is at when its time is over is abandoned. Mappings whose buffers
-    exceed a core are not counted as found."""
+    exceed a core are not counted as found. InputError where the network does not fit."""
     begun = time.process_time()
-    space = CmSpace.of(graph, accelerator)
+    try:
+        space = CmSpace.of(graph, accelerator)
+    except ValueError as error:
+        raise InputError(graph.name, expected="an accelerator that it fits", found=str(error).rstrip(".")) from None
     stages = len(space.lowered({}).pipeline.stages)
     snake = ticks_of(space.measure(snake_candidate(space, balanced=False)))
     row = SearchedNetwork(graph.name, accelerator.name, stages, snake, space.least_ticks)

@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -82,7 +83,7 @@ def solve_as_in_the_paper(problem: Embedding, seconds: float) -> EmbeddingResult
     p, q = z3.Consts("p q", part)
     solver.add(z3.ForAll([p, q], z3.Implies(edge(p, q), link(place(p), place(q)))))
     solver.add(z3.ForAll([p, q], z3.Implies(p != q, place(p) != place(q))))
-    status = interruptible(solver.check, context.interrupt)
+    status = _checked(solver, (part, core, boolean, parts, cores, link, edge, place, p, q))
     if status == z3.sat:
         model = solver.model()
         numbers = {str(one): k for k, one in enumerate(cores)}
@@ -111,13 +112,21 @@ def solve_without_quantifiers(problem: Embedding, seconds: float, most_steps: in
             for here, there, reachable in ((a, b, problem.near[c]), (b, a, problem.near[:, c])):
                 others = [on[there][d] for d in np.flatnonzero(reachable).tolist()]
                 solver.add(z3.Implies(on[here][c], z3.Or(others) if others else z3.BoolVal(False, ctx=context)))
-    status = interruptible(solver.check, context.interrupt)
+    status = _checked(solver, on)
     if status == z3.sat:
         model = solver.model()
         true = [[z3.is_true(model.eval(one)) for one in row] for row in on]
         return EmbeddingResult(tuple(row.index(True) for row in true))
     counted = dict(iter(solver.statistics()))
     return EmbeddingResult(impossible=status == z3.unsat, steps=int(counted.get("rlimit count", 0)))
+
+
+def _checked(solver: Any, terms: Any) -> Any:
+    """The status of a Z3 solver. terms: all of its context that the caller has. When an exception ends the wait for it, the check may go on
+    a while, and Z3 counts references without locks: so they are released by the check's own thread, when it has ended."""
+
+    status, _ = interruptible(lambda: (solver.check(), terms), solver.ctx.interrupt)
+    return status
 
 
 def solve_with_cp_sat(problem: Embedding, seconds: float, seed: int = 0, effort: float = math.inf) -> EmbeddingResult:

@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 import itertools
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
+import z3
 
 from kilotune.codegen.cm.topologies import CorePair, all_to_all, diagonal_mesh, mesh, ring
+from kilotune.evaluators.interruptible import is_any_left
+from kilotune.search.abandoning import abandonable
 from kilotune.spaces.cm.embedding import (
     Embedding,
+    EmbeddingResult,
     solve_as_in_the_paper,
     solve_with_cp_sat,
     solve_without_quantifiers,
@@ -57,3 +65,36 @@ def test_a_placement_with_two_partitions_on_a_core_does_not_hold() -> None:
     assert problem.holds((0, 3))
     assert not problem.holds((1, 1))
     assert not Embedding(2, ((0, 1),), near(mesh(2, 2), 4)).holds((0, 3))
+
+
+@pytest.mark.parametrize("solve", [solve_without_quantifiers, solve_as_in_the_paper])
+def test_what_an_abandoned_question_holds_is_released_by_its_own_thread(
+    solve: Callable[[Embedding, float], EmbeddingResult], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Z3 counts references without locks, and may go on for a while when nobody waits for it any more."""
+    checking, beside = threading.Event(), []
+    check, release = z3.Solver.check, z3.AstRef.__del__
+
+    def checked(solver: Any) -> Any:
+        checking.set()
+        try:
+            return check(solver)
+        finally:
+            checking.clear()
+
+    def released(term: Any) -> None:
+        if checking.is_set() and threading.current_thread() is threading.main_thread():
+            beside.append(term.as_ast().value)
+        release(term)
+
+    monkeypatch.setattr(z3.Solver, "check", checked)
+    monkeypatch.setattr(z3.AstRef, "__del__", released)
+    monkeypatch.setattr(z3.Context, "interrupt", lambda _: None)
+    monkeypatch.setattr("kilotune.evaluators.interruptible.GRACE_S", 0.0)
+    edges = tuple(itertools.chain(itertools.pairwise(range(49)), ((k, k + 3) for k in range(0, 46, 2))))
+    with abandonable(checking.is_set) as stretch:
+        solve(Embedding(49, edges, near(mesh(7, 7), 49)), 0.3)
+    assert stretch.abandoned
+    while is_any_left():
+        time.sleep(0.02)
+    assert not beside
