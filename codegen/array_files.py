@@ -19,6 +19,7 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from kilotune.codegen.counts import counted
 from kilotune.codegen.diagnostics import InputError
 from kilotune.codegen.text_files import read_text_lines
 
@@ -93,7 +94,7 @@ def read_table(path: Path) -> tuple[tuple[str, ...], RealArray]:
     if table.size and table.shape[1] != len(names):
         if first.startswith(COMMENT):
             return (), table
-        expected = f"{table.shape[1]} names, as there are columns"
+        expected = f"{counted(table.shape[1], 'name')}, as there are columns"
         raise InputError(str(path), place="line 1", expected=expected, found=str(len(names)))
     return tuple(names), table
 
@@ -248,7 +249,7 @@ def _read_text(path: Path, skipped: int = 0, expected: str = "numbers") -> RealA
             continue
         if rows and len(fields) != width:
             found = str(len(fields))
-            wanted = f"{width} numbers as in the lines before"
+            wanted = f"{counted(width, 'number')} as in the lines before"
             raise InputError(str(path), place=f"line {number}", expected=wanted, found=found)
         try:
             numbers.extend(map(_number, fields))

@@ -9,6 +9,7 @@ from pathlib import Path
 from kilotune.codegen import ir
 from kilotune.codegen.array_files import RealArray, array_names, check_finite, find_array_file, read_array
 from kilotune.codegen.class_names import ClassName
+from kilotune.codegen.counts import counted
 from kilotune.codegen.dataset import Dataset, load_dataset
 from kilotune.codegen.diagnostics import InputError
 from kilotune.codegen.feature_order import FeatureOrder
@@ -144,5 +145,5 @@ def _load_data(
         return load_dataset(path, program.input.size, class_count, binary=binary)
     if not required:
         return None
-    expected = f"{stem}.npy (or .npz, .csv, .txt) with a label and {program.input.size} features a row"
+    expected = f"{stem}.npy (or .npz, .csv, .txt) with a label and {counted(program.input.size, 'feature')} a row"
     raise InputError(str(folder), expected=expected, found="no such file")

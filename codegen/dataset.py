@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kilotune.codegen.array_files import BLOCK_ELEMENTS, RealArray, check_finite, read_array
+from kilotune.codegen.counts import counted
 from kilotune.codegen.diagnostics import InputError
 
 MOST_SAMPLES = 1 << 24
@@ -33,7 +34,7 @@ def load_dataset(path: Path, feature_count: int, class_count: int | None, *, bin
     columns, no samples, or more than MOST_SAMPLES, NaN or infinity, and labels that are not classes. Rows and columns count from 0.
     """
     table = read_array(path)
-    expected_columns = f"{feature_count + 1} columns (a label and {feature_count} features)"
+    expected_columns = f"{feature_count + 1} columns (a label and {counted(feature_count, 'feature')})"
     if table.ndim != 2:
         found = f"{table.ndim} axes: {table.shape}"
         raise InputError(str(path), subject="data", expected=f"2 axes: samples, and {expected_columns}", found=found)

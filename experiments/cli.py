@@ -35,6 +35,7 @@ from kilotune.experiments.commands.listing_options import given_to_listing, list
 from kilotune.experiments.commands.near_choice import NearChoice
 from kilotune.experiments.commands.profile import profile_command
 from kilotune.experiments.commands.report import report_command
+from kilotune.experiments.presentation.wording import counted
 from kilotune.experiments.problems.registry import example_space, space_names
 
 SPACE = example_space()
@@ -149,7 +150,8 @@ def export_command(
         if target or level or shape or point:
             raise click.UsageError("--target, --level, --shape and --point are for programs, --to is for all trials.")
         click.echo(
-            f"{output}: {export_optuna(stored, output)} trials; `optuna-dashboard {output}` shows them", err=True
+            f"{output}: {counted(export_optuna(stored, output), 'trial')}; `optuna-dashboard {output}` shows them",
+            err=True,
         )
         return
     best = exported_trial(problem, stored, point)

@@ -86,8 +86,9 @@ class Result:
                 raise ValueError(f"Study {self.study!r} holds no trial yet: there is nothing to export.")
             return self.best
         if not 1 <= number <= len(self.front):
+            points = "1 point" if len(self.front) == 1 else f"{len(self.front)} points"
             raise ValueError(
-                f"The front of study {self.study!r} has {len(self.front)} points, expected one of these, found {number}."
+                f"The front of study {self.study!r} has {points}, expected the number of one, found {number}."
             )
         return self.front[number - 1]
 

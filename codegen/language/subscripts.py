@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kilotune.codegen import ir
+from kilotune.codegen.counts import counted
 from kilotune.codegen.diagnostics import InputError
 from kilotune.codegen.ir import Affine, Location, View
 from kilotune.codegen.language.emitter import Destination
@@ -59,7 +60,7 @@ def reshape(
     if ir.count_elements(shape) != view.size:
         found = f"{describe_shape(shape)} with {ir.count_elements(shape)}"
         raise InputError.at(
-            location, "shape of reshape", f"{view.size} elements as in {describe_shape(view.shape)}", found
+            location, "shape of reshape", f"{counted(view.size, 'element')} as in {describe_shape(view.shape)}", found
         )
     turned = permuted(view, chain_axes(axes, len(view.shape)))
     result = reshaped(turned, shape)

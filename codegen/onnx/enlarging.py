@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from kilotune.codegen.counts import counted
 from kilotune.codegen.onnx.graph import ConvNode, MaxPoolNode, UnknownArray, Weights, Window
 from kilotune.codegen.onnx.imported import Imported, OnnxNode, OnnxValue, bias_of, onnx_shape, spatial_operand
 
@@ -24,7 +25,7 @@ def transposed_convolution(imported: Imported, call: OnnxNode) -> None:
     weight, groups = imported.weights(call.inputs[1], "weights"), int(call.attributes.get("group", 1))
     if len(weight.shape) != spatial + 2 or weight.shape[0] != shape[0] or groups < 1 or shape[0] % groups:
         raise ValueError(
-            f"expected weights for {shape[0]} channels in {groups} groups, found shape {list(weight.shape)}"
+            f"expected weights for {counted(shape[0], 'channel')} in {counted(groups, 'group')}, found shape {list(weight.shape)}"
         )
     kernel = _pair(weight.shape[2:], 1)
     stride = _pair(call.attributes.get("strides", [1] * spatial), 1)

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from kilotune.codegen.arrays import Array
+from kilotune.codegen.counts import counted
 from kilotune.codegen.onnx.graph import HostOperator, Node, TensorShape, UnknownArray, Weights, check_size
 
 
@@ -138,7 +139,7 @@ def bias_of(imported: Imported, call: OnnxNode, outputs: int) -> Weights:
     else:
         bias = UnknownArray((outputs,)) if call.inputs[1] in imported.unknown else np.zeros(outputs)
     if bias.shape != (outputs,):
-        raise ValueError(f"expected a bias of {outputs} elements, found shape {list(bias.shape)}")
+        raise ValueError(f"expected a bias of {counted(outputs, 'element')}, found shape {list(bias.shape)}")
     return bias
 
 

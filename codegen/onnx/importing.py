@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from kilotune.codegen.arrays import Array
+from kilotune.codegen.counts import counted
 from kilotune.codegen.diagnostics import InputError
 from kilotune.codegen.onnx.constants import FOLDED, decode
 from kilotune.codegen.onnx.folding import fold
@@ -112,7 +113,7 @@ def _image_shape(path: str, image: Any, given: Sequence[int] | None) -> tuple[in
         return (1, *(int(d) for d in given))
     if not 2 <= len(sizes) <= 4:
         expected = "a batch of images (batch, channels, height, width), of sequences or of vectors"
-        raise InputError(path, place=place, expected=expected, found=f"{len(sizes)} dimensions")
+        raise InputError(path, place=place, expected=expected, found=f"{counted(len(sizes), 'dimension')}")
     if isinstance(sizes[0], str):
         sizes[0] = 1  # a free batch size: images come one after the other anyway
     dynamic = [d for d in sizes if isinstance(d, str) or d < 1]

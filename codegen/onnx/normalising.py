@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from kilotune.codegen.counts import counted
 from kilotune.codegen.onnx.graph import (
     AffineNode,
     ConvNode,
@@ -28,7 +29,9 @@ def batch_normalization(imported: Imported, call: OnnxNode) -> None:
     statistics = [imported.weights(name, "statistics") for name in call.inputs[1:5]]
     scale, variance = statistics[0], statistics[-1]
     if value.flattened or {p.shape for p in statistics} != {(channels,)}:
-        raise ValueError(f"expected statistics of {channels} channels, found shapes {scale.shape} to {variance.shape}")
+        raise ValueError(
+            f"expected statistics of {counted(channels, 'channel')}, found shapes {scale.shape} to {variance.shape}"
+        )
     if call.attributes.get("training_mode", 0):
         raise ValueError("expected batch normalisation for inference, found training_mode")
     node = AffineNode((value.tensor,), call.output, *_normalisation(statistics, call.attributes.get("epsilon", 1e-5)))

@@ -12,6 +12,7 @@ from types import MappingProxyType
 
 import numpy as np
 
+from kilotune.codegen.counts import counted
 from kilotune.codegen.onnx.attributes import check_begins_at_first, divisors, read_window
 from kilotune.codegen.onnx.constants import FOLDED
 from kilotune.codegen.onnx.enlarging import enlargement, transposed_convolution
@@ -49,10 +50,10 @@ def _convolution(imported: Imported, call: OnnxNode) -> None:
     weight = imported.weights(call.inputs[1], "weights")
     groups = int(call.attributes.get("group", 1))
     if len(weight.shape) != len(value.shape):
-        raise ValueError(f"expected weights with {len(value.shape)} dimensions, found {len(weight.shape)}")
+        raise ValueError(f"expected weights with {counted(len(value.shape), 'dimension')}, found {len(weight.shape)}")
     outputs = weight.shape[0]
     if groups < 1 or outputs % groups or weight.shape[1] * groups != shape[0]:
-        expected = f"weights for {shape[0]} channels in {groups} groups"
+        expected = f"weights for {counted(shape[0], 'channel')} in {counted(groups, 'group')}"
         raise ValueError(f"expected {expected}, found shape {list(weight.shape)}")
     if not math.prod(weight.shape):
         raise ValueError(f"expected weights, found none in shape {list(weight.shape)}")
@@ -85,7 +86,7 @@ def _pool(imported: Imported, call: OnnxNode) -> None:
     rank = len(value.shape)
     kernel = tuple(call.attributes.get("kernel_shape", ()))
     if len(kernel) != rank - 2:
-        raise ValueError(f"expected a kernel with {rank - 2} dimensions, found {list(kernel)}")
+        raise ValueError(f"expected a kernel with {counted(rank - 2, 'dimension')}, found {list(kernel)}")
     window = read_window(call.attributes, kernel, rank, shape)
     _check_taken_alike(call, window, shape)
     result = (shape[0], *window.output_size(shape[1], shape[2]))
@@ -94,10 +95,10 @@ def _pool(imported: Imported, call: OnnxNode) -> None:
     if call.operator == "MaxPool":
         imported.emit(MaxPoolNode((value.tensor,), call.output, window), result, onnx_shape(value, result))
         return
-    counted = None
+    included = None
     if call.attributes.get("count_include_pad", 0):
-        counted = read_window({**call.attributes, "ceil_mode": 0}, kernel, rank, shape).pads
-    node = AveragePoolNode((value.tensor,), call.output, window, divisors(window, shape, counted))
+        included = read_window({**call.attributes, "ceil_mode": 0}, kernel, rank, shape).pads
+    node = AveragePoolNode((value.tensor,), call.output, window, divisors(window, shape, included))
     imported.emit(node, result, onnx_shape(value, result))
 
 
@@ -156,7 +157,9 @@ def _matrix_product(imported: Imported, call: OnnxNode) -> None:
     outputs, inputs = weight.shape if attributes.get("transB", 0) else weight.shape[::-1]
     channels, high, wide = imported.shapes[value.tensor]
     if inputs != channels * high * wide:
-        raise ValueError(f"expected weights for {channels * high * wide} inputs, found shape {list(weight.shape)}")
+        raise ValueError(
+            f"expected weights for {counted(channels * high * wide, 'input')}, found shape {list(weight.shape)}"
+        )
     matrix, bias = _factors(imported, call, weight, outputs)
     if value.channels_last and (high, wide) != (1, 1):
         imported.last_matrices.add(call.output)
@@ -174,7 +177,7 @@ def _factors(imported: Imported, call: OnnxNode, weight: Weights, outputs: int) 
     attributes = call.attributes
     bias = as_float(imported.optional(call, 2, "bias", np.zeros(1))).reshape(-1) * attributes.get("beta", 1.0)
     if bias.size not in (1, outputs):
-        raise ValueError(f"expected a bias of {outputs} elements, found {bias.size}")
+        raise ValueError(f"expected a bias of {counted(outputs, 'element')}, found {bias.size}")
     matrix = weight if attributes.get("transB", 0) else weight.T
     return matrix * attributes.get("alpha", 1.0), np.broadcast_to(bias, (outputs,)).copy()
 

@@ -12,6 +12,7 @@ from types import MappingProxyType
 import numpy as np
 
 from kilotune.codegen.arrays import Array
+from kilotune.codegen.counts import counted
 from kilotune.codegen.onnx.functions import ATTRIBUTES, CLIPPED_LINE, FUNCTIONS
 from kilotune.codegen.onnx.graph import (
     AddNode,
@@ -52,7 +53,7 @@ def _extreme(imported: Imported, call: OnnxNode) -> None:
     images = [name for name in call.inputs if name in imported.values]
     numbers = [imported.constants[name] for name in call.inputs if name not in imported.values]
     if len(images) != 1 or any(a.size != 1 for a in numbers):
-        raise ValueError(f"expected {call.operator} of an image and numbers, found {len(images)} images")
+        raise ValueError(f"expected {call.operator} of an image and numbers, found {counted(len(images), 'image')}")
     bounds = [float(a.reshape(-1)[0]) for a in numbers]
     low = max(bounds, default=-math.inf) if call.operator == "Max" else -math.inf
     high = min(bounds, default=math.inf) if call.operator == "Min" else math.inf
@@ -118,7 +119,7 @@ def _arithmetic(imported: Imported, call: OnnxNode) -> None:
         _of_images(imported, call)
         return
     if len(images) != 1 or len(call.inputs) != 2:
-        raise ValueError(f"expected {call.operator} of an image and a constant, found {len(images)} images")
+        raise ValueError(f"expected {call.operator} of an image and a constant, found {counted(len(images), 'image')}")
     first = images[0] == call.inputs[0]
     if call.operator == "Div" and not first:
         raise ValueError("expected the constant as the second operand, found it first")
@@ -145,7 +146,7 @@ def _per_channel(constant: Array, value: OnnxValue, shape: TensorShape) -> Array
     single = aligned.size == channels and channels in (1, shape[0])
     if aligned.ndim > rank or not single or (value.flattened and aligned.size != 1):
         raise ValueError(
-            f"expected a number, or one for each of {shape[0]} channels, found shape {list(constant.shape)}"
+            f"expected a number, or one for each of {counted(shape[0], 'channel')}, found shape {list(constant.shape)}"
         )
     return np.broadcast_to(aligned.reshape(-1), (shape[0],)).copy()
 

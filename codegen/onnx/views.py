@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from kilotune.codegen.counts import counted
 from kilotune.codegen.onnx.graph import ChannelPadNode, ConcatNode, PadNode, PermuteNode, SubsampleNode, Window
 from kilotune.codegen.onnx.imported import (
     Imported,
@@ -252,7 +253,7 @@ def split(imported: Imported, call: OnnxNode) -> None:
     equal = [min(size, shape[0] - k * size) for k in range(parts)]
     sizes = whole_numbers(imported, call, 1) if given else [int(n) for n in call.attributes.get("split", equal)]
     if len(sizes) != parts or sum(sizes) != shape[0] or min(sizes) < 1:
-        raise ValueError(f"expected {parts} parts of {shape[0]} channels, found {sizes}")
+        raise ValueError(f"expected {counted(parts, 'part')} of {counted(shape[0], 'channel')}, found {sizes}")
     start = 0
     for name, count in zip(call.outputs, sizes, strict=True):
         _select(imported, name, value, tuple(range(start, start + count)))
@@ -264,7 +265,9 @@ def gather(imported: Imported, call: OnnxNode) -> None:
     value, shape = spatial_operand(imported, call, (2, 3, 4))
     indices, axis = imported.constant(call.inputs[1], "indices"), int(call.attributes.get("axis", 0))
     if axis % len(value.shape) != 1 or indices.ndim != 1 or not ((-shape[0] <= indices) & (indices < shape[0])).all():
-        raise ValueError(f"expected a list of some of {shape[0]} channels, found {indices.tolist()} of axis {axis}")
+        raise ValueError(
+            f"expected a list of some of {counted(shape[0], 'channel')}, found {indices.tolist()} of axis {axis}"
+        )
     _select(imported, call.output, value, tuple((indices % shape[0]).tolist()))
 
 

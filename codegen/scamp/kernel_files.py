@@ -15,6 +15,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+from kilotune.codegen.counts import counted
 from kilotune.codegen.diagnostics import InputError
 from kilotune.codegen.scamp.instructions import INSTRUCTION_SETS, REGISTERS
 from kilotune.codegen.scamp.json_values import JsonConstant, shown
@@ -100,7 +101,7 @@ def _kernel(rows: Any, place: str, path: str) -> Kernel:
         if not isinstance(row, list) or not row:
             raise InputError(path, place=here, expected="a list of at least one weight", found=shown(row))
         if len(row) != len(rows[0]):
-            expected = f"{len(rows[0])} weight{'s' if len(rows[0]) != 1 else ''} as in row 1"
+            expected = f"{counted(len(rows[0]), 'weight')} as in row 1"
             raise InputError(path, place=here, expected=expected, found=str(len(row)))
         if len(row) > MAXIMUM_SIDE:
             raise InputError(path, place=here, expected=f"at most {MAXIMUM_SIDE} weights", found=str(len(row)))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from kilotune.codegen.counts import counted
 from kilotune.codegen.scamp.instructions import REGISTERS
 from kilotune.codegen.scamp.plan import Plan, PlanStep
 from kilotune.codegen.scamp.program import Operation, ScampProgram
@@ -82,8 +83,8 @@ def format_macros(program: ScampProgram, name: str = "convolve", note: str = "")
     flagged = any(macros.instruction(operation).needs_all_flagged for operation in macros.operations)
     lines = [
         "// A kernel for SCAMP-5, written by kilotune.",
-        f"// Image in A; results {where} {', '.join(macros.results)}. {_count(len(macros.operations), 'macro')},"
-        f" {_count(macros.bus_transfers, 'bus transfer')}.",
+        f"// Image in A; results {where} {', '.join(macros.results)}. {counted(len(macros.operations), 'macro')},"
+        f" {counted(macros.bus_transfers, 'bus transfer')}.",
         *([f"// {note}"] if note else []),
         "#include <scamp5.hpp>",
         "",
@@ -115,7 +116,3 @@ def _call(program: ScampProgram, operation: Operation) -> str:
     if operation.op == "div" and operation.sources[0] == operation.destinations[-1]:
         given = ()  # the macro's form that divides the last register in place
     return f"{operation.op}({', '.join((*operation.destinations, *given))})"
-
-
-def _count(number: int, thing: str) -> str:
-    return f"{number} {thing}{'' if number == 1 else 's'}"

@@ -9,6 +9,7 @@ from __future__ import annotations
 from numbers import Rational
 from typing import Any
 
+from kilotune.codegen.counts import counted
 from kilotune.codegen.diagnostics import InputError
 from kilotune.codegen.scamp.json_values import shown
 from kilotune.codegen.scamp.network import ChipNetwork, DenseLayer, Region
@@ -40,7 +41,7 @@ def parse_network(given: Any, kernels: int, path: str) -> ChipNetwork:
     side = _integer(given["side"], 2, 256, "side of network", path)
     thresholds = _listed(given["thresholds"], "thresholds of network", path)
     if len(thresholds) != kernels:
-        expected = f"{kernels} thresholds, one a kernel"
+        expected = f"{counted(kernels, 'threshold')}, one a kernel"
         raise InputError(path, place="thresholds of network", expected=expected, found=str(len(thresholds)))
     regions = tuple(
         _region(one, side, number, path) for number, one in enumerate(_listed(given["regions"], "regions", path), 1)
@@ -86,11 +87,13 @@ def _layer(given: Any, inputs: int, place: str, path: str) -> DenseLayer:
     biases = _integers(given["biases"], f"biases of {place}", path)
     rows = _listed(given["weights"], f"weights of {place}", path)
     if len(rows) != inputs:
-        raise InputError(path, place=place, expected=f"{inputs} rows of weights, one an input", found=str(len(rows)))
+        raise InputError(
+            path, place=place, expected=f"{counted(inputs, 'row')} of weights, one an input", found=str(len(rows))
+        )
     weights = tuple(_integers(row, f"row {number} of {place}", path) for number, row in enumerate(rows, start=1))
     for number, row in enumerate(weights, start=1):
         if len(row) != len(biases):
-            expected = f"{len(biases)} weights, one an output"
+            expected = f"{counted(len(biases), 'weight')}, one an output"
             raise InputError(path, place=f"row {number} of {place}", expected=expected, found=str(len(row)))
     return DenseLayer(weights, biases)
 

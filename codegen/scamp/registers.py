@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from kilotune.codegen.counts import counted
 from kilotune.codegen.scamp.instructions import REGISTERS
 from kilotune.codegen.scamp.plan import Plan, PlanStep, reordered, without_dead_steps
 from kilotune.codegen.scamp.program import Operation, ScampProgram
@@ -105,9 +106,7 @@ def fit(plan: Plan, registers: int, kept: bool = True) -> Plan:
             return ordered
     least = next((n for n in range(registers + 1, len(REGISTERS) + 1) if schedule(whole, n, kept) is not None), None)
     more = f"{least} would do" if least else f"the chip's {len(REGISTERS)} are too few as well"
-    raise RegisterPressureError(
-        f"The program needs more than the {registers} register{'s' if registers != 1 else ''} given; {more}."
-    )
+    raise RegisterPressureError(f"The program needs more than the {counted(registers, 'register')} given; {more}.")
 
 
 def fits(plan: Plan, registers: int) -> bool:
@@ -127,7 +126,7 @@ def allocate(plan: Plan, registers: int = len(REGISTERS), kept: bool = True) -> 
     graph = interference(ordered, kept)
     colours = colour(graph, registers)
     if colours is None:
-        raise RegisterPressureError(f"The program needs more than the {registers} registers given.")
+        raise RegisterPressureError(f"The program needs more than the {counted(registers, 'register')} given.")
     names = [REGISTERS[c] for c in colours]
     operations = tuple(
         Operation(

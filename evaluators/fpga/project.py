@@ -9,6 +9,7 @@ from types import MappingProxyType
 import numpy as np
 
 from kilotune.codegen.arrays import IntArray
+from kilotune.codegen.counts import counted
 from kilotune.codegen.emit.targets.recording import Export, Recording
 from kilotune.codegen.emit.targets.target import ProjectTarget, make_runs
 from kilotune.codegen.rtl.design import SEQUENTIAL, HardwareDesign
@@ -108,17 +109,18 @@ def _testbench(plan: HardwarePlan, recording: Recording) -> str:
 def _readme(export: Export, plan: HardwarePlan, board: Board, clock: ClockGoal) -> str:
     face = export.source.interface
     given = "one beat of anything begins" if not face.features else (
-        f"{face.features} features, each a signed number of {face.input_bits} bits: multiply the real value by 2**{face.input_scale} "
+        f"{counted(face.features, 'feature')}, each a signed number of {face.input_bits} bits: multiply the real value by "
+        f"2**{face.input_scale} "
         "and truncate"
     )  # fmt: skip
-    samples = f"{len(export.recording)} recorded sample{'' if len(export.recording) == 1 else 's'}"
+    samples = counted(len(export.recording), "recorded sample")
     return (
         "# A fixed-point model in Verilog\n\nWritten by kilotune. `model.v` is the model, with its weights in its memories; any "
         "synthesis tool takes it.\n\n"
         f"- Input: {given}. A feature is taken in each cycle in which `in_valid` and `in_ready` are high.\n"
         "- Result: `done` rises when it is there; an element is taken in each cycle in which `out_valid` and `out_ready` are high.\n"
-        f"- {plan.cycles} cycles from the first feature to `done`, where no feature is late; the clock is `clk`, and `rst` resets in "
-        "a cycle.\n\n"
+        f"- {counted(plan.cycles, 'cycle')} from the first feature to `done`, where no feature is late; the clock is `clk`, and `rst` "
+        "resets in a cycle.\n\n"
         f"Next: `make check` runs {samples} with Verilator and compares every result and every number "
         f"of cycles with what was computed. {board_steps(board, clock)} `decisions.json` holds the bits and the scale of each "
         "variable.\n"

@@ -19,6 +19,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from kilotune.codegen.counts import counted
 from kilotune.codegen.diagnostics import InputError
 from kilotune.codegen.scamp.instructions import INSTRUCTION_SETS
 from kilotune.codegen.scamp.json_values import shown
@@ -111,14 +112,16 @@ def refuted_lengths(certificate: BoundCertificate, threads: int = 1) -> Iterator
     checked = _KernelsChecked(certificate.target, kernels, certificate.depth, certificate.position is not None)
     below = certificate.at_least - zero
     if below > 0 and checked.are_there:
-        raise FalseClaimError(f"The kernels take {zero} instructions, which is less than {certificate.at_least}.")
+        raise FalseClaimError(
+            f"The kernels take {counted(zero, 'instruction')}, which is less than {certificate.at_least}."
+        )
     for length in range(1, 0 if checked.are_there else below):
         sets = positions = 0
         for question in checked.questions(length):
             answer, met = question.ask(length, threads)
             if answer is not Refuted.REFUTED:
                 raise FalseClaimError(
-                    f"Fewer than {certificate.at_least} instructions are not ruled out: {length + zero} may do."
+                    f"Programs of fewer than {counted(certificate.at_least, 'instruction')} are not ruled out: {length + zero} may do."
                 )
             sets, positions = sets + met, positions + 1
         yield RefutedLength(length + zero, sets, positions)
@@ -208,7 +211,7 @@ def _check_program(certificate: BoundCertificate) -> None:
         )
     if program.instructions < certificate.at_least:
         raise FalseClaimError(
-            f"The program itself has {program.instructions} instructions, fewer than {certificate.at_least}."
+            f"The program itself has {counted(program.instructions, 'instruction')}, fewer than {certificate.at_least}."
         )
 
 

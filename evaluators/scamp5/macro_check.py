@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from types import MappingProxyType
 
+from kilotune.codegen.counts import counted
 from kilotune.codegen.scamp.sums import Cell, Sum
 from kilotune.evaluators.scamp5.symbolic import WrongProgramError
 
@@ -129,7 +130,9 @@ def check_macros(source: str, wanted: Sequence[Sum], depth: int) -> int:
             _execute(transfer, held, f"Macro {number}: {call}")
             count += 1
     if len(results) != len(wanted):
-        raise WrongProgramError(f"The header has {len(results)} results, {len(wanted)} kernels are wanted.")
+        raise WrongProgramError(
+            f"The header has {counted(len(results), 'result')} for {counted(len(wanted), 'kernel')}."
+        )
     read = consumed or {number: (name, held.get(name, {})) for number, name in enumerate(results, start=1)}
     for number, (register, total) in enumerate(zip(results, wanted, strict=True), start=1):
         expected = {cell: Fraction(weight, 1 << depth) for cell, weight in total}

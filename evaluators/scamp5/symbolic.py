@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from kilotune.codegen.counts import counted
 from kilotune.codegen.scamp.program import ScampProgram
 from kilotune.codegen.scamp.sums import Sum
 from kilotune.codegen.scamp.text import format_operation, parse_program
@@ -58,7 +59,9 @@ def prove(text: str, wanted: Sequence[Sum], depth: int) -> ScampProgram:
     """
     results, unit = execute(text)
     if len(results) != len(wanted):
-        raise WrongProgramError(f"The program has {len(results)} results, {len(wanted)} kernels are wanted.")
+        raise WrongProgramError(
+            f"The program has {counted(len(results), 'result')} for {counted(len(wanted), 'kernel')}."
+        )
     for number, (found, expected) in enumerate(zip(results, wanted, strict=True), start=1):
         difference = found.scaled(1 << depth) - expected.scaled(1 << unit)
         if difference:

@@ -56,7 +56,9 @@ def check_command(file: Path, jobs: int) -> ExitStatus:
     try:
         for refuted in refuted_lengths(certificate, jobs):
             where = "" if certificate.position is None else f" at {counted(refuted.positions, 'position')}"
-            click.echo(f"no program of {refuted.instructions}: {refuted.sets} sets of values{where}", err=True)
+            click.echo(
+                f"no program of {refuted.instructions}: {counted(refuted.sets, 'set')} of values{where}", err=True
+            )
     except FalseClaimError as error:
         click.echo(f"{file}: {error}")
         return ExitStatus.INFEASIBLE
@@ -66,5 +68,7 @@ def check_command(file: Path, jobs: int) -> ExitStatus:
     )
     shortest = "; its program is a shortest one" if program is not None and lines == certificate.at_least else ""
     where = "" if certificate.position is None else ", wherever its results lie together"
-    click.echo(f"{file}: confirmed, no program has fewer than {certificate.at_least} instructions{where}{shortest}")
+    click.echo(
+        f"{file}: confirmed, no program has fewer than {counted(certificate.at_least, 'instruction')}{where}{shortest}"
+    )
     return ExitStatus.FEASIBLE

@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 
 from kilotune.experiments.comparison.plan import Case, ComparisonPlan
+from kilotune.experiments.presentation.wording import counted
 from kilotune.experiments.problems.problem import Problem
 from kilotune.search.comparison import Comparison, RunRecord
 from kilotune.search.hypervolume import compared_objective, reference_point
@@ -65,7 +66,7 @@ class CaseOutcome:
         if self.complete:
             return ""
         done = sum(run.complete for standing in self.comparison.standings for run in standing.runs)
-        return f"{done} of {self.wanted} runs are complete; the others are shown as far as they came."
+        return f"{done} of {counted(self.wanted, 'run')} are complete; the others are shown as far as they came."
 
     def best_run(self) -> RunRecord:
         """The run with the least loss, of the best standing where several have it."""
@@ -95,4 +96,4 @@ class ComparisonOutcome:
     def unfinished(self) -> str:
         """A sentence on cases of which nothing is known yet; empty when there are none."""
         began, all_of_them = len(self.cases), len(self.plan.cases)
-        return "" if began == all_of_them else f"{began} of {all_of_them} cases have runs."
+        return "" if began == all_of_them else f"{began} of {counted(all_of_them, 'case')} have runs."

@@ -12,6 +12,7 @@ from rich.text import Text
 
 from kilotune.experiments.comparison.plan import ComparisonPlan, RunKey
 from kilotune.experiments.comparison.run_news import RunFinished, RunNews
+from kilotune.experiments.presentation.wording import counted
 from kilotune.experiments.terminal.live_display import LiveDisplay
 
 
@@ -77,7 +78,7 @@ class ComparisonDisplay(AbstractContextManager["ComparisonDisplay"]):
             pace = f", about {_time(now_s / self._finished * left)} left"
         elif self._plan.limits.seconds != float("inf"):
             pace = f", at most {_time(self._plan.limits.seconds * left / self._jobs)} left"
-        return f"{self._done} of {self._all} runs{pace}"
+        return f"{self._done} of {counted(self._all, 'run')}{pace}"
 
     def _describe(self, news: RunNews) -> str:
         case = self._plan.cases[news.run.case]
@@ -85,7 +86,7 @@ class ComparisonDisplay(AbstractContextManager["ComparisonDisplay"]):
         bound = "" if news.bound is None else f", bound {news.bound:.6g}"
         return (
             f"{case.title}, {news.run.strategy}, seed {news.run.seed}: {best}{bound} "
-            f"after {news.trials} trials, {news.seconds:.1f} CPU-s"
+            f"after {counted(news.trials, 'trial')}, {news.seconds:.1f} CPU-s"
         )
 
 

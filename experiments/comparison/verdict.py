@@ -89,7 +89,7 @@ def strategies_sentence(objective: Objective, comparison: Comparison) -> str:
     open_ones = undecided(comparison)
     level = [name for name in indistinguishable(comparison)[1:] if name not in open_ones]
     worse = [s.strategy for s in comparison.standings[1:] if s.strategy not in level and s.strategy not in open_ones]
-    seeds = "1 seed" if len(leader.runs) == 1 else f"{len(leader.runs)} seeds"
+    seeds = counted(len(leader.runs), "seed")
     text = f"Best median: {leader.strategy}, {amount(objective, leader.median)}"
     if open_ones:
         wanted = [

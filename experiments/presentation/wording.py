@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from kilotune.codegen.counts import counted as counted
+
 WHOLE_FROM = 10_000
 """Larger numbers are shown without decimals."""
 
@@ -14,11 +16,6 @@ def number(value: float) -> str:
 def precise(value: float) -> str:
     """A metric where candidates close to one another are told apart: six digits, whole numbers whole."""
     return f"{value:.0f}" if float(value).is_integer() else f"{value:.6g}"
-
-
-def counted(count: float, noun: str) -> str:
-    """`1 trial`, `3 trials`."""
-    return f"{count:.0f} {noun}{'' if count == 1 else 's'}"
 
 
 def rate_text(per_s: float) -> str:

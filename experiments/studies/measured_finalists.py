@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
+from kilotune.experiments.presentation.wording import counted
 from kilotune.experiments.problems.device_check import DeviceCheck
 from kilotune.experiments.problems.problem import LimitsLinkedFlash, Problem, RunsOnDevice
 from kilotune.experiments.studies.command_time import made_in_time
@@ -73,7 +74,7 @@ def measured_finalists(
     if fastest.number == best.number:
         return MeasuredFinalists(result, check=run)
     said = (
-        f"Of {len(found)} finalists on the device trial {fastest.number} is the fastest, with {cycles:.0f} cycles; "
+        f"Of {counted(len(found), 'finalist')} on the device trial {fastest.number} is the fastest, with {cycles:.0f} cycles; "
         f"trial {best.number}, the fastest by prediction, takes {found[best.number][0]:.0f}."
     )
     return MeasuredFinalists(with_best(result, fastest, space.objectives[0]), said, check=run)

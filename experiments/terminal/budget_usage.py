@@ -6,6 +6,7 @@ import dataclasses
 import math
 from collections.abc import Sequence
 
+from kilotune.experiments.presentation.wording import counted
 from kilotune.experiments.problems.metric_names import metric_label
 from kilotune.experiments.studies.command_time import FIRST_ANSWER_S
 from kilotune.search.budget import Budget
@@ -64,7 +65,7 @@ def _of_the_command(course: Course, used_s: float) -> Course:
 
 def _share(course: Course, asked: Budget, used_s: float) -> str:
     if math.isfinite(asked.trials):
-        trials = f"{course.trials} of {int(asked.trials)} trials"
+        trials = f"{course.trials} of {counted(asked.trials, 'trial')}"
         return trials if math.isinf(asked.seconds) else f"{trials} and {used_s:.1f} of {asked.seconds:g} s"
     return f"{used_s:.1f} s" if math.isinf(asked.seconds) else f"{used_s:.1f} of {asked.seconds:g} s"
 

@@ -13,7 +13,7 @@ from rich.progress_bar import ProgressBar
 from rich.segment import Segment
 from rich.text import Text
 
-from kilotune.experiments.presentation.wording import number, rate_text
+from kilotune.experiments.presentation.wording import counted, number, rate_text
 from kilotune.experiments.problems.metric_names import metric_label
 from kilotune.experiments.problems.registry import metric_words
 from kilotune.experiments.terminal.budget_usage import extreme, going_on_for
@@ -76,7 +76,7 @@ class LiveView:
         lines = packed("", [*head, Text(study.name, style="dim")], width, dot)
         if self._last is None:
             waited_s = self._clock() - self._started_s
-            doing = f"replaying {self._known} trials" if self._known else "starting"
+            doing = f"replaying {counted(self._known, 'trial')}" if self._known else "starting"
             return [*lines, Text(f"{doing}, {duration(waited_s)}")]
         progress = self._last[0]
         for name, items in (
@@ -130,7 +130,7 @@ class LiveView:
         if progress.proved_s is not None and len(objectives) > 1:
             proved = f"proved {extreme(objectives[0])} after {progress.proved_s:.1f} s"
             items.append(Text(f"{proved}; going on for {going_on_for(objectives)}", style="green"))
-        return [*items, Text(f"{progress.trials} trials"), Text(rate_text(progress.trials_per_s))]
+        return [*items, Text(counted(progress.trials, "trial")), Text(rate_text(progress.trials_per_s))]
 
     def _since_s(self) -> float:
         """Since the last report; none once the search is over."""

@@ -56,5 +56,5 @@ def describe(progress: Progress, objectives: tuple[Objective, ...]) -> str:
     if math.isfinite(progress.seconds_left):
         parts.append(f"{progress.seconds_left:.0f} s left")
     elif math.isfinite(progress.trials_left):
-        parts.append(f"{progress.trials_left:.0f} trials left")
+        parts.append(f"{counted(progress.trials_left, 'trial')} left")
     return " | ".join(parts)

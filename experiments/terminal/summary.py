@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.table import Table
 
 from kilotune.evaluators.on_device import DeviceMeasurement
-from kilotune.experiments.presentation.wording import number, rate_text
+from kilotune.experiments.presentation.wording import counted, number, rate_text
 from kilotune.experiments.problems.device_check import DeviceCheck
 from kilotune.experiments.problems.metric_names import shown_metrics
 from kilotune.experiments.problems.problem import Explains, PlacesFinalists, bound_reason_of, device_of
@@ -196,7 +196,7 @@ def on_device(check: DeviceCheck) -> str:
     fits = "" if found.fits else f" It does not fit {name}: too little flash or RAM."
     unknown = check.unknown_shape and f" {check.unknown_shape}"
     return (
-        f"{how} on a simulated {name} ({found.build}): the outputs of {found.samples} samples equal the search's bit for "
+        f"{how} on a simulated {name} ({found.build}): the outputs of {counted(found.samples, 'sample')} equal the search's bit for "
         f"bit.{fits}{unknown}{hint}"
     )
 

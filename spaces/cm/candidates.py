@@ -14,6 +14,7 @@ from kilotune.codegen.cm.mapping import Mapping as CoreMapping
 from kilotune.codegen.cm.mapping import check_mapping, core_sram_bytes, node_of
 from kilotune.codegen.cm.pipeline import GMEM
 from kilotune.codegen.cm.routing import RouteTables, route_tables
+from kilotune.codegen.counts import counted
 from kilotune.evaluators.cm.bound import core_ticks
 from kilotune.evaluators.cm.energy import energy_nj, image_counts
 from kilotune.search.fingerprint import fingerprint
@@ -73,7 +74,7 @@ class CmCandidates(MappedStreams):
         needed = cores_needed(self.costs, {}, self.cores)
         if needed > hardware.cores:
             raise ValueError(
-                f"{network.name} needs {needed} cores and {hardware.name} has {hardware.cores}: "
+                f"{network.name} needs {counted(needed, 'core')} and {hardware.name} has {hardware.cores}: "
                 f"{needed - hardware.cores} too few."
             )
         self._check_sram(once)

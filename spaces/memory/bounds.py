@@ -10,6 +10,7 @@ from math import gcd
 
 import numpy as np
 
+from kilotune.codegen.counts import counted
 from kilotune.spaces.memory.instance import Buffer, Instance
 
 NAMED_BUFFERS = 8
@@ -39,7 +40,7 @@ class LiveSum:
             if len(largest) == 1
             else f"{len(largest)} buffers {named}{others} are live together"
         )
-        return f"at program point {self.point} the {live} and take{'s' if len(largest) == 1 else ''} {self.peak_bytes} bytes"
+        return f"at program point {self.point} the {live} and take{'s' if len(largest) == 1 else ''} {counted(self.peak_bytes, 'byte')}"
 
 
 def largest_live_sum(instance: Instance) -> LiveSum:

@@ -19,6 +19,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
+from kilotune.codegen.counts import counted
 from kilotune.spaces.memory.banks import Bank, MemoryMap
 from kilotune.spaces.memory.instance import Buffer, Instance, Placement
 
@@ -183,7 +184,9 @@ def _check_moves(memory: MemoryMap, moves: Sequence[Migration]) -> None:
         raise PlacementError(f"{moves[0].id} moves at program point {moves[0].point}, and nothing may move.")
     for name, often in Counter(m.id for m in moves).items():
         if memory.most_moves is not None and often > memory.most_moves:
-            raise PlacementError(f"{name} moves {often} times, and {memory.most_moves} times are allowed.")
+            raise PlacementError(
+                f"{name} moves {counted(often, 'time')}, at most {counted(memory.most_moves, 'time')} allowed."
+            )
 
 
 def migrations_in_order(instance: Instance, residences: Sequence[Residence]) -> list[Migration]:

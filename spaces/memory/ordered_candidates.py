@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cached_property
 
+from kilotune.codegen.counts import counted
 from kilotune.codegen.tensor_graph import TensorGraph
 from kilotune.search.space import Assignment, Constraint, Measurement, Objective, Option
 from kilotune.spaces.memory.bounds import LiveSum
@@ -66,7 +67,7 @@ class OrderedCandidates:
             return self.largest_sum.sentence()
         named = self.graph.operators[self.largest_sum.point].name
         held = len(self.largest_sum.buffers)
-        return f"in any order {named} alone holds {self.largest_sum.peak_bytes} bytes in {held} tensor{'s' if held != 1 else ''}"
+        return f"in any order {named} alone holds {counted(self.largest_sum.peak_bytes, 'byte')} in {counted(held, 'tensor')}"
 
     def placements_of(self, order: Sequence[int]) -> MemorySpace:
         """Where tensors may lie, in that order of execution. ValueError, a sentence, for an order that cannot be executed."""

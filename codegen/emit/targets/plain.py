@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from kilotune.codegen.counts import counted
 from kilotune.codegen.emit.targets.recording import Export, check_program, facts
 from kilotune.codegen.emit.targets.target import ProjectTarget, make_runs
 
@@ -17,7 +18,7 @@ def files(export: Export) -> dict[str, str]:
         "README.md": (
             f"# A fixed-point model in C\n\nWritten by kilotune. `{name}.c` and `{name}.h` are the model: C99, no libraries, "
             f"no heap, the same on a host and on a microcontroller.\n\n{facts(source)}\n"
-            f"Next: `make check` builds `main.c`, which runs the model on {len(export.recording)} recorded inputs and compares "
+            f"Next: `make check` builds `main.c`, which runs the model on {counted(len(export.recording), 'recorded input')} and compares "
             "every output with what the simulator computed. `make avr` compiles the model for an AVR (`MCU=atmega328p`) and "
             "says its size. `decisions.json` holds the bits and the scale of each variable.\n"
         ),

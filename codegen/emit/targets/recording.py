@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from kilotune.codegen import ir
 from kilotune.codegen.arrays import IntArray
+from kilotune.codegen.counts import counted
 from kilotune.codegen.emit.c import CSource
 from kilotune.codegen.emit.constant_arrays import constant_array
 from kilotune.codegen.emit.feature_quantiser import feature_function
@@ -146,9 +147,7 @@ def _arrival(face: Interface) -> str:
         if face.frames == 1 and not face.pushed:
             said += " The program asks for all of them at once, from the function that it is given."
         else:
-            said += (
-                f" They arrive in {face.frames} frames, {'with each of which it is called' if face.pushed else called}."
-            )
+            said += f" They arrive in {counted(face.frames, 'frame')}, {'with each of which it is called' if face.pushed else called}."
     return said
 
 
@@ -166,7 +165,7 @@ def facts(source: CSource) -> str:
             how += f" multiplies the real value by {scale} (`MODEL_INPUT_SCALE`) and truncates."
         else:
             how += " moves and multiplies the real value as that feature's own scale says, and truncates."
-        given = f"Input: {face.features} features, each as {face.input_type}: {how}"
+        given = f"Input: {counted(face.features, 'feature')}, each as {face.input_type}: {how}"
         given += _arrival(face)
     else:
         given = "The program takes no input."
@@ -177,12 +176,12 @@ def facts(source: CSource) -> str:
             result += f" What the classes are called (`MODEL_CLASS_NAMES`): {called}."
     elif face.result_grid is not None:
         result = (
-            f"Result: {face.results} values of {face.result_type}; the real one is `(result[i] - MODEL_RESULT_ZERO) *"
+            f"Result: {counted(face.results, 'value')} of {face.result_type}; the real one is `(result[i] - MODEL_RESULT_ZERO) *"
             " MODEL_RESULT_STEP`."
         )
     else:
         result = (
-            f"Result: {face.results} values of {face.result_type}; divide by 2 to the power of "
+            f"Result: {counted(face.results, 'value')} of {face.result_type}; divide by 2 to the power of "
             f"`MODEL_RESULT_SCALE` ({face.result_scale})."
         )
     constants = f"- {given}\n- {result}\n- Constants: {source.flash_bytes} bytes of flash. "

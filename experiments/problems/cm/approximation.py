@@ -12,6 +12,7 @@ from kilotune.codegen.onnx.graph import ConvNode, Graph
 from kilotune.codegen.onnx.quantise import QuantisedGraph
 from kilotune.evaluators.cm.fidelity import Fidelity, fidelity
 from kilotune.evaluators.cm.noisy_fidelity import AnalogueCores, interval, noisy_fidelity
+from kilotune.experiments.presentation.wording import counted
 from kilotune.experiments.problems.cm.image_data import ImageData
 
 MOST_COMPARED_OPERATIONS = 40_000_000_000
@@ -74,7 +75,9 @@ def _noise(graph: Graph, quantised: QuantisedGraph, data: ImageData, cores: Anal
     own = any(node.converter is not None for node in quantised.graph.nodes if isinstance(node, ConvNode))
     converters = "the layers' own converters" if own else f"{cores.converter_bits}-bit converters"
     when = f"{cores.seconds:g} s after programming, {converters}"
-    figures["sentence"] = f"On phase-change cells ({when}, {cores.draws} draws of {len(images)} images): {shown}"
+    figures["sentence"] = (
+        f"On phase-change cells ({when}, {cores.draws} draws of {counted(len(images), 'image')}): {shown}"
+    )
     return figures
 
 
@@ -87,4 +90,7 @@ def _sentence(found: Fidelity, data: ImageData, unseen: int) -> str:
     parts.append(f"relative error of the outputs {100 * found.relative_error:.3g} %")
     of = "" if found.images == unseen else f" of {unseen}"
     seen = f"calibrated on {data.calibration}"
-    return f"Integers on {found.images}{of} images that calibration has not seen ({seen}): {', '.join(parts)}"
+    return (
+        f"Integers on {found.images}{of} {'image' if unseen == 1 else 'images'} that calibration has not seen ({seen}): "
+        + ", ".join(parts)
+    )

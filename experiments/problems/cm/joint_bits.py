@@ -17,6 +17,7 @@ from kilotune.evaluators.cm.bit_networks import BitNetworks
 from kilotune.evaluators.cm.fidelity import is_classifier
 from kilotune.evaluators.cm.noisy_fidelity import AnalogueCores
 from kilotune.experiments.presentation.section import Paragraph, Section
+from kilotune.experiments.presentation.wording import counted
 from kilotune.experiments.problems.cm.approximation import approximation
 from kilotune.experiments.problems.cm.artefacts import NAMES, artefacts, describe
 from kilotune.experiments.problems.cm.figures.best import mapping_section
@@ -50,9 +51,7 @@ class JointBitsProblem(ExportsTexts):
     @property
     def name(self) -> str:
         """The network's and the accelerator's."""
-        return (
-            f"{self.floats.name} ({len(self.space.networks.layers)} layers, bits open) and {self.space.hardware.name}"
-        )
+        return f"{self.floats.name} ({counted(len(self.space.networks.layers), 'layer')}, bits open) and {self.space.hardware.name}"
 
     @property
     def measured_by(self) -> str:
@@ -62,7 +61,7 @@ class JointBitsProblem(ExportsTexts):
     def bound_reason(self) -> dict[str, Any]:
         """What no mapping beats whatever the bits."""
         ticks, hardware = self.space.least_ticks, self.space.hardware
-        sentence = f"whatever its bits, no mapping takes less than {ticks} ticks per image on {hardware.cores} cores"
+        sentence = f"whatever its bits, no mapping takes less than {counted(ticks, 'tick')} per image on {counted(hardware.cores, 'core')}"
         return {"ticks_per_image": ticks, "sentence": sentence}
 
     def quantised(self, assignment: Assignment) -> QuantisedGraph:
@@ -107,7 +106,8 @@ class JointBitsProblem(ExportsTexts):
             if told["bits"][field]
         ]
         metrics = trial.measurement.metrics
-        lost = f"{metrics['changed_images']:g} of {self.data.calibration} images for calibration have another class than with 8 bits"
+        of = counted(self.data.calibration, "image")
+        lost = f"{metrics['changed_images']:g} of {of} for calibration have another class than with 8 bits"
         executed = self.mapped(trial.assignment).execution_sentence(trial.assignment)
         with_8 = f"With 8 bits everywhere and exact sums: {told['with_8_bits']['sentence']}."
         return [

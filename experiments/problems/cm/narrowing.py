@@ -16,6 +16,7 @@ from kilotune.evaluators.cm.activation_widths import NarrowedNetwork, most_tries
 from kilotune.evaluators.cm.class_changes import ClassChanges
 from kilotune.evaluators.cm.fidelity import fidelity, is_classifier
 from kilotune.evaluators.executors.cache import EvaluationCache
+from kilotune.experiments.presentation.wording import counted
 from kilotune.experiments.problems.cm.approximation import most_compared
 from kilotune.experiments.problems.cm.image_data import ImageData
 from kilotune.search.fingerprint import fingerprint
@@ -46,7 +47,7 @@ def narrowed_network(
         raise ValueError(f"--drop tries many networks of the size of {name}: {expected}.")
 
     def told(tried: int, image_bits: int) -> None:
-        tell(f"--drop: {tried} of at most {tries} networks tried, {image_bits} bits an image")
+        tell(f"--drop: {tried} of at most {counted(tries, 'network')} tried, {counted(image_bits, 'bit')} an image")
 
     return _remembered(graph, data.seen, points, told)
 
@@ -83,7 +84,7 @@ def widths_of(found: NarrowedNetwork, graph: Graph, data: ImageData) -> dict[str
     each = ", ".join(f"{name} {count}" for name, count in bits.items())
     bought = f"{found.image_bits} an image, {found.plain_image_bits} with 8 each"
     changed, seen, expected = found.changes.changed, found.changes.images, found.changes.expected
-    lost = f"{changed} of {seen} images for calibration have another class than with 8 bits"
+    lost = f"{changed} of {counted(seen, 'image')} for calibration have another class than with 8 bits"
     lost += f", and {expected:.1f} of as many others are expected to"
     return {
         "activation_bits": dict(bits),
@@ -94,6 +95,6 @@ def widths_of(found: NarrowedNetwork, graph: Graph, data: ImageData) -> dict[str
         "image_bits_with_8_bits": found.plain_image_bits,
         "share_with_8_bits": share,
         "tried": found.tried,
-        "sentence": f"Bits of activations, of {found.tried} networks tried: {each}; {bought}. {lost}."
+        "sentence": f"Bits of activations, of {counted(found.tried, 'network')} tried: {each}; {bought}. {lost}."
         f" With 8 bits {100 * share:.2f} % of the images that calibration has not seen are {what}",
     }

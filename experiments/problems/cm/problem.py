@@ -25,6 +25,7 @@ from kilotune.evaluators.cm.fidelity import is_classifier
 from kilotune.evaluators.cm.noisy_fidelity import AnalogueCores
 from kilotune.experiments.models.onnx_networks import MADE
 from kilotune.experiments.presentation.section import Paragraph, Section
+from kilotune.experiments.presentation.wording import counted
 from kilotune.experiments.problems.cm.approximation import approximation
 from kilotune.experiments.problems.cm.artefacts import NAMES, artefacts, describe
 from kilotune.experiments.problems.cm.executable import load
@@ -100,7 +101,8 @@ class MappingProblem(MappedNetwork, ExportsTexts):
         once = self.space.lowered({}).pipeline
         matrices = sum(stage.crossbar_rows > 0 for stage in once.stages)
         hardware = self.space.hardware
-        return f"{self.space.network.name} ({matrices} matrices, {len(once.stages)} stages) and {hardware.name}"
+        of = f"{matrices} {'matrix' if matrices == 1 else 'matrices'}, {counted(len(once.stages), 'stage')}"
+        return f"{self.space.network.name} ({of}) and {hardware.name}"
 
     @property
     def measured_by(self) -> str:
@@ -110,7 +112,7 @@ class MappingProblem(MappedNetwork, ExportsTexts):
     def bound_reason(self) -> dict[str, Any]:
         """What no mapping beats: the least ticks per image of cores and links."""
         ticks = self.space.least_ticks
-        sentence = f"no mapping takes less than {ticks} ticks per image on {self.space.hardware.cores} cores"
+        sentence = f"no mapping takes less than {counted(ticks, 'tick')} per image on {counted(self.space.hardware.cores, 'core')}"
         return {"ticks_per_image": ticks, "sentence": sentence}
 
     def approximation(self) -> dict[str, Any] | None:

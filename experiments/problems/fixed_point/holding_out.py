@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from kilotune.codegen.dataset import Dataset
+from kilotune.experiments.presentation.wording import counted
 
 
 def hold_out(data: Dataset, share: float, seed: int, classifies: bool) -> tuple[Dataset, Dataset]:
@@ -26,7 +27,7 @@ def hold_out(data: Dataset, share: float, seed: int, classifies: bool) -> tuple[
     if not held:
         raise ValueError(
             f"--validation {share:g}: expected a share that holds out at least one training sample and leaves one of each class, "
-            f"found {len(chosen)} samples."
+            f"found {counted(len(chosen), 'sample')}."
         )
     return Dataset(data.features[~chosen], data.targets[~chosen]), Dataset(data.features[chosen], data.targets[chosen])
 

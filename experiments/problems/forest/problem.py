@@ -32,6 +32,7 @@ from kilotune.evaluators.simulated import of_emitted
 from kilotune.experiments.artefacts.folder import ArtefactFolder
 from kilotune.experiments.artefacts.inputs import files_read
 from kilotune.experiments.models.catalogue import forest_names, forest_path, forest_samples
+from kilotune.experiments.presentation.wording import counted
 from kilotune.experiments.problems.device_check import DeviceCheck, check_builds
 from kilotune.experiments.problems.family import CommandOptions
 from kilotune.experiments.requests.request import TuneRequest, stored_fields
@@ -84,7 +85,7 @@ class ForestProblem:
     @property
     def name(self) -> str:
         """The file's, with how many trees it has."""
-        return f"{self.space.task.forest.name} ({len(self.space.task.forest.trees)} trees)"
+        return f"{self.space.task.forest.name} ({counted(len(self.space.task.forest.trees), 'tree')})"
 
     @property
     def measured_by(self) -> str:

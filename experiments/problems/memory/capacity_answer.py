@@ -6,6 +6,7 @@ import enum
 from dataclasses import dataclass
 from typing import Any
 
+from kilotune.experiments.presentation.wording import counted
 from kilotune.search.result import Result
 
 
@@ -29,7 +30,7 @@ class PlacementAnswer:
 
     def sentence(self) -> str:
         """For the terminal."""
-        return f"Capacity of {self.capacity_bytes} bytes: {self.answer.value}; {self.proof}."
+        return f"Capacity of {counted(self.capacity_bytes, 'byte')}: {self.answer.value}; {self.proof}."
 
     def as_json(self) -> dict[str, Any]:
         """For the result file."""
@@ -53,16 +54,20 @@ def capacity_answer(capacity_bytes: int, known_bytes: int, known: str, result: R
     def answered(answer: Answer, proof: str) -> PlacementAnswer:
         return PlacementAnswer(answer, capacity_bytes, peak_bytes, least_bytes, proof)
 
-    if result.feasible:
-        return answered(Answer.FITS, f"the placement found takes {peak_bytes} bytes, and was checked")
+    if result.feasible and peak_bytes is not None:
+        return answered(Answer.FITS, f"the placement found takes {counted(peak_bytes, 'byte')}, and was checked")
     if known_bytes > capacity_bytes:
         return answered(Answer.DOES_NOT_FIT, known)
     if excess:
         return answered(
-            Answer.DOES_NOT_FIT, f"the search proved that every placement takes {least_bytes} bytes or more"
+            Answer.DOES_NOT_FIT, f"the search proved that every placement takes {counted(least_bytes, 'byte')} or more"
         )
     if result.proved:
         least_bytes = max(least_bytes, capacity_bytes + 1)
         return answered(Answer.DOES_NOT_FIT, "the search has refuted every placement within it")
-    found = "no placement was found" if peak_bytes is None else f"the best placement found takes {peak_bytes} bytes"
+    found = (
+        "no placement was found"
+        if peak_bytes is None
+        else f"the best placement found takes {counted(peak_bytes, 'byte')}"
+    )
     return answered(Answer.UNDECIDED, f"{found}, and none takes less than {least_bytes}")

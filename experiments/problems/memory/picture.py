@@ -8,6 +8,7 @@ from html import escape
 from types import MappingProxyType
 
 from kilotune.experiments.presentation.svg import svg_document
+from kilotune.experiments.presentation.wording import counted
 from kilotune.experiments.problems.memory.panels import (
     NamedLayout,
     Panel,
@@ -30,8 +31,8 @@ def placement_svg(instance: Instance, banks: Sequence[Bank], layout: MemoryLayou
     """The document: time across, addresses up, a panel a bank, one below the other. Without buffers it is a title only."""
     panels = panels_of(instance, banks, [NamedLayout("placement", layout, best=True)])
     height = 2 * MARGIN + max(1, len(panels)) * (PANEL_HEIGHT + MARGIN)
-    peak = ", ".join(f"{panel.bank.name} {panel.peak_bytes} bytes".strip() for panel in panels) or "0 bytes"
-    title = f"{instance.name}: {len(instance.buffers)} buffers, peak {peak}"
+    peak = ", ".join(f"{panel.bank.name} {counted(panel.peak_bytes, 'byte')}".strip() for panel in panels) or "0 bytes"
+    title = f"{instance.name}: {counted(len(instance.buffers), 'buffer')}, peak {peak}"
     lines = (
         line for n, panel in enumerate(panels) for line in _panel(panel, instance, MARGIN + n * (PANEL_HEIGHT + MARGIN))
     )
@@ -64,5 +65,5 @@ def _panel(panel: Panel, instance: Instance, y: float) -> Iterator[str]:
         at = bottom - level * up
         yield (
             f'<path d="M{MARGIN:g} {at:.2f}H{right:g}" stroke="{colour}" stroke-dasharray="{DASHES[dash]}">'
-            f"<title>{escape(name)}: {level} bytes</title></path>"
+            f"<title>{escape(name)}: {counted(level, 'byte')}</title></path>"
         )

@@ -48,7 +48,7 @@ class PlacementProblem(ExportsTexts):
     @property
     def name(self) -> str:
         """The instance's."""
-        return f"{self.space.instance.name} ({len(self.space.instance.buffers)} buffers)"
+        return f"{self.space.instance.name} ({counted(len(self.space.instance.buffers), 'buffer')})"
 
     @property
     def measured_by(self) -> str:
@@ -103,15 +103,15 @@ class OrderedProblem(PlacementProblem):
         if trial.measurement.failure is not None:
             return []
         order, file_order = self.space.order_of(trial.assignment), self.space.graph.file_order
-        least = self.space.in_file_order.least_peak_bytes
+        least = counted(self.space.in_file_order.least_peak_bytes, "byte")
         moved = sum(one != other for one, other in zip(order, file_order, strict=True))
         if not moved:
             return [
-                f"The {counted(len(order), 'operator')} run in the file's order, in which no placement takes less than {least} bytes."
+                f"The {counted(len(order), 'operator')} run in the file's order, in which no placement takes less than {least}."
             ]
         return [
             f"{moved} of {counted(len(order), 'operator')} run at another step than in the file, in whose order no placement takes "
-            f"less than {least} bytes."
+            f"less than {least}."
         ]
 
     def texts(self, trial: Trial) -> Mapping[str, str | bytes]:

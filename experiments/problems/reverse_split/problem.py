@@ -353,7 +353,7 @@ def _rounded(
     if meter.accuracy < least:
         raise ValueError(
             f"{name}: expected a limit that the kernels as they are keep; they have an accuracy of {meter.accuracy:.4f} on the "
-            f"{int(choosing.sum())} images to choose by, found accuracy={least:g}."
+            f"{counted(choosing.sum(), 'image')} to choose by, found accuracy={least:g}."
         )
     return rounded(wanted, meter, least), replace(measured, digits=replace(digits, measuring=measuring))
 

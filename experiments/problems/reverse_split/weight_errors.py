@@ -7,6 +7,7 @@ from fractions import Fraction
 from kilotune.codegen.scamp.few_digits import digits_of, relative_error
 from kilotune.codegen.scamp.kernel import ApproximatedSet, KernelSet
 from kilotune.codegen.scamp.sums import Cell
+from kilotune.experiments.presentation.wording import counted
 
 
 def relative_errors(kernels: KernelSet, made: ApproximatedSet) -> list[float]:
@@ -17,7 +18,8 @@ def relative_errors(kernels: KernelSet, made: ApproximatedSet) -> list[float]:
 def digits_sentence(kernels: KernelSet, made: ApproximatedSet, exact: ApproximatedSet) -> str:
     """How many digits a permitted error has saved."""
     worst = 100.0 * max(relative_errors(kernels, made), default=0.0)
-    return f"The kernels have {digits_of(made)} signed digits of {digits_of(exact)}: of each, weights are off by at most {worst:.3g} %."
+    kept = counted(digits_of(made), "signed digit")
+    return f"The kernels have {kept} of {digits_of(exact)}: of each, weights are off by at most {worst:.3g} %."
 
 
 def approximation_sentence(kernels: KernelSet, made: ApproximatedSet, remedy: str) -> str:

@@ -43,7 +43,7 @@ def test_a_network_is_read() -> None:
         ({"sides": 3}, "key 'sides' of network"),
         ({"level": 128}, "level of network: expected an integer from 1 to 127, found 128"),
         ({"level": True}, "found True"),
-        ({"thresholds": [1, 2]}, "expected 1 thresholds, one a kernel, found 2"),
+        ({"thresholds": [1, 2]}, "expected 1 threshold, one a kernel, found 2"),
         ({"thresholds": ["1"]}, "threshold 1: expected a whole number of grey levels from -127 to 127"),
         ({"thresholds": [10.5]}, "threshold 1: expected a whole number of grey levels from -127 to 127, found 10.5"),
         ({"thresholds": [128]}, "found 128"),
@@ -59,7 +59,7 @@ def test_a_network_is_read() -> None:
         ),
         (
             {"layers": [{"weights": [[1], [2, 3]], "biases": [0]}]},
-            "row 2 of layer 1: expected 1 weights, one an output, found 2",
+            "row 2 of layer 1: expected 1 weight, one an output, found 2",
         ),
         ({"layers": [{"weights": [[1], [2.5]], "biases": [0]}]}, "row 2 of layer 1: expected an integer"),
         ({"layers": 3}, "layers of network: expected a list, found 3"),

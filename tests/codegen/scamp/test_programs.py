@@ -110,7 +110,7 @@ def test_the_first_output_that_differs_is_named() -> None:
     both = SOBEL_7.replace("results in A", "results in A, A")
     with pytest.raises(WrongProgramError, match=r"Output 2 .* cell \(-1, -1\) is 1 instead of 0\.25"):
         prove(both, (SOBEL[0].scaled(4), SOBEL[0]), 2)
-    with pytest.raises(WrongProgramError, match="1 results, 2 kernels"):
+    with pytest.raises(WrongProgramError, match="1 result for 2 kernels"):
         prove(SOBEL_7, SOBEL * 2, 0)
 
 

@@ -103,7 +103,7 @@ def test_a_halving_in_place_is_refused() -> None:
         ("subx(B, A, east, A)", "mov2x(B, A, east, east)", "flagged by all"),
         ("subx(B, A, east, A)", "subx(B, A, west, A)", "does not hold kernel 1"),
         ("scamp5_kernel_end();", "", "begins and ends"),
-        ("results in A", "results in A, B", "2 results, 1 kernels"),
+        ("results in A", "results in A, B", "2 results for 1 kernel"),
     ],
 )
 def test_what_is_illegal_or_wrong_is_named(written: str, instead: str, complaint: str) -> None:

@@ -380,4 +380,4 @@ def test_trials_do_not_depend_on_the_order_of_sets() -> None:
         for seed in ("0", "1", "2")
     }
     assert len(printed) == 1
-    assert "moves 2 times, and 1 times are allowed" in printed.pop()
+    assert "moves 2 times, at most 1 time allowed" in printed.pop()

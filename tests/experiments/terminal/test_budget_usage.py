@@ -75,7 +75,7 @@ def test_all_seconds_are_counted_from_the_beginning_of_the_command(
 
 def test_a_budget_of_trials_has_no_end_in_seconds() -> None:
     text = said((0.5,), 2.0, 3.0, Budget(math.inf, 1))
-    assert text == "Used 1 of 1 trials: the best came after 1.5 s, the last tenth of the time brought nothing."
+    assert text == "Used 1 of 1 trial: the best came after 1.5 s, the last tenth of the time brought nothing."
 
 
 def test_a_replay_is_no_part_of_what_was_used() -> None:

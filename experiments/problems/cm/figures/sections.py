@@ -12,6 +12,7 @@ from typing import cast
 from kilotune.codegen.cm.mapping import Mapping, sram_bytes
 from kilotune.evaluators.cm.timing import simulate_whole
 from kilotune.experiments.presentation.section import Block, Cell, Figure, Paragraph, Row, Section, Table
+from kilotune.experiments.presentation.wording import counted
 from kilotune.experiments.problems.cm.figures.busy_figures import busiest_figure, pipeline_figure
 from kilotune.experiments.problems.cm.figures.mesh_figure import mesh_figure
 from kilotune.experiments.problems.cm.mesh import mesh_of, node_name
@@ -110,7 +111,8 @@ def _mesh_words(mapped: _Mapped, what: str) -> str:
     if not hardware.grid_columns:
         mark = "A circle is a core"
     words = (
-        f"{what}: {mapped.space.network.name} on {len(usage.cores)} of {hardware.cores} cores of {hardware.name}, {mapped.ticks:g} "
+        f"{what}: {mapped.space.network.name} on {len(usage.cores)} of {counted(hardware.cores, 'core')} of {hardware.name}, "
+        f"{mapped.ticks:g} "
         f"ticks per image. {mark}: the darker, the busier, {mean:.0f} % of these ticks on average. The busiest, outlined: "
         f"{_listed(cores)} with {core.ticks} ticks, {100 * core.share:.1f} %. "
     )
@@ -131,7 +133,7 @@ def _stages(mapped: _Mapped) -> Table:
     for stage, core, ticks, size in zip(lowered.pipeline.stages, mapping.cores, lowered.image_ticks, used, strict=True):
         rows.append((stage.name, stage.layer, stage.replica, core, ticks, round(100 * ticks / mapped.ticks, 1), size))
     columns = ("stage", "layer", "replica", "core", "ticks per image", "busy, %", "SRAM bytes")
-    return Table(columns, rows, f"What runs where: {len(rows)} stages.")
+    return Table(columns, rows, f"What runs where: {counted(len(rows), 'stage')}.")
 
 
 def _busiest_words(mapped: _Mapped, bound: float | None) -> str:
@@ -161,7 +163,7 @@ def _pipeline(mapped: _Mapped) -> Block:
     later = [str(after - before) for before, after in pairwise(finished)]
     chart = pipeline_chart(lowered, starts)
     rows = len(chart.rows)
-    shown = f"{len(stages)} stages" if rows == len(stages) else f"The {rows} busiest of {len(stages)} stages"
+    shown = counted(len(stages), "stage") if rows == len(stages) else f"The {rows} busiest of {len(stages)} stages"
     words = (
         f"{shown}, a row each, over the first {DRAWN_IMAGES} images, which leave at ticks {', '.join(map(str, finished))}: the first "
         f"takes {finished[0]}, the others follow {' and '.join(later)} ticks later. "

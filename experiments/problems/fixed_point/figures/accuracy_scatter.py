@@ -17,7 +17,7 @@ from kilotune.experiments.presentation.canvas import (
     thinned,
 )
 from kilotune.experiments.presentation.palette import BLUE, NEUTRAL, SKY
-from kilotune.experiments.presentation.wording import number
+from kilotune.experiments.presentation.wording import counted, number
 from kilotune.experiments.problems.fixed_point.figures.program_words import broken_lines, cost_lines, limit_words
 from kilotune.experiments.problems.fixed_point.figures.quality import QualityMetric, quality_of
 from kilotune.search.front import Ranking
@@ -147,5 +147,5 @@ def _hover(space: ShiftrySpace, quality: QualityMetric, trial: Trial, numbered: 
     lines = [f"trial {trial.number}"] if numbered else []
     lines += [quality.said(trial.measurement.metrics[quality.metric]), *cost_lines(trial.measurement)]
     if "demoted" in trial.measurement.metrics:
-        lines.append(f"{number(trial.measurement.metrics['demoted'])} variables of 8 bits")
+        lines.append(f"{counted(trial.measurement.metrics['demoted'], 'variable')} of 8 bits")
     return "<br>".join([*lines, *(f"over: {line}" for line in broken_lines(space.constraints, trial.measurement))])

@@ -13,6 +13,7 @@ from kilotune.evaluators.fpga.cost_model import unit_gates
 from kilotune.experiments.presentation.palette import BLUE, ORANGE
 from kilotune.experiments.presentation.section import Figure, Section
 from kilotune.experiments.presentation.text import plotly_text
+from kilotune.experiments.presentation.wording import counted
 from kilotune.experiments.problems.fpga.figures.floor_plan import floor_plan_figure
 from kilotune.experiments.problems.fpga.problem import HardwareProblem
 from kilotune.experiments.problems.placing import kept_placing
@@ -63,7 +64,7 @@ def schedule_bars(plan: HardwarePlan) -> Iterator[UnitBar]:
 def _bars(items: tuple[Item, ...], timeline: Timeline, begin: int) -> Iterator[UnitBar]:
     for number, (item, start) in enumerate(zip(items, timeline.starts, strict=True)):
         if isinstance(item, Repeat):
-            yield f"loop {item.index}, {item.count} times", begin + start.begin, begin + start.end
+            yield f"loop {item.index}, {counted(item.count, 'time')}", begin + start.begin, begin + start.end
             yield from _bars(item.body, timeline.inner[number], begin + start.begin + 1)
         else:
             yield item.name, begin + start.begin, begin + start.end

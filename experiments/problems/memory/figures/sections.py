@@ -97,7 +97,7 @@ def _description(space: MemorySpace | OrderedSpace | PricedSpace, best: Trial | 
         live = counted(len(largest.buffers), "live buffer")
         takes = "takes" if len(largest.buffers) == 1 else "together take"
         sentences.append(
-            f"At program point {largest.point}, {live} {takes} {largest.peak_bytes} bytes: no placement has a "
+            f"At program point {largest.point}, {live} {takes} {counted(largest.peak_bytes, 'byte')}: no placement has a "
             "lower peak."
         )
     ranking = Ranking.of(space)

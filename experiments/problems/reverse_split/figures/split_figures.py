@@ -79,8 +79,9 @@ class FrontAxis:
     unit: str
 
     def told(self, metrics: Mapping[str, float]) -> str:
-        """A value in words."""
-        return f"{metrics[self.metric]:.4g}{self.unit}"
+        """A value in words: `1 instruction`, `3 instructions`, `2.5 % noise`."""
+        value = metrics[self.metric]
+        return f"{value:.4g}{self.unit.removesuffix('s') if value == 1 else self.unit}"
 
 
 FRONT_AXES: Mapping[str, tuple[FrontAxis, FrontAxis]] = MappingProxyType(
