@@ -33,9 +33,8 @@ from tests.codegen.emit.random_programs import RandomModel, random_models, seedo
 
 pytestmark = pytest.mark.slow
 
-COMPILER = (find_compiler() or ("cc",))[
-    0
-]  # the one of every search, so that its kernel is the one that is there already
+COMPILER = (find_compiler() or ("cc",))[0]
+"""The one of every search, whose kernel is there already."""
 FOLDER = Path(kernel_sources.__file__).parent
 X86 = platform.machine() == "x86_64"
 BINARY: tuple[type[ir.Operation], ...] = (ir.Add, ir.Subtract, ir.Multiply)
