@@ -22,6 +22,11 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "repeatable"))
 sys.dont_write_bytecode = False
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
+# NumPy's BLAS would start a thread for each core in each process of pytest-xdist, and one that finds no core free waits by turning: a
+# product of small matrices took a hundred times its CPU seconds. It reads this when NumPy is imported, which is after here. `tune` sets
+# the same for its commands (tests/experiments/commands/test_threads.py).
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
 # A shell starts what runs in its background with Ctrl-C ignored, and processes inherit that; some tests send it to theirs.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -7,7 +7,9 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np  # noqa: F401  # whose BLAS is asked
 import pytest
+from threadpoolctl import threadpool_info
 
 PROBE = """
 import contextlib, sys
@@ -29,3 +31,10 @@ def test_blas_has_one_thread_unless_the_user_says_otherwise(given: str | None, t
     environment |= {"OPENBLAS_NUM_THREADS": given} if given else {}
     done = subprocess.run([sys.executable, "-c", PROBE], env=environment, capture_output=True, text=True, check=True)
     assert int(done.stdout.split()[-1]) == threads
+
+
+def test_and_so_do_the_tests() -> None:
+    """`conftest.py` has to set it before anything imports NumPy."""
+    libraries = [library for library in threadpool_info() if library["user_api"] == "blas"]
+    assert libraries
+    assert {library["num_threads"] for library in libraries} == {int(os.environ["OPENBLAS_NUM_THREADS"])}

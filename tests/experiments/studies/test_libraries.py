@@ -12,21 +12,26 @@ import pytest
 from kilotune.experiments.studies.libraries import load
 from tests.experiments.plugins.packages import environment
 
-LATE_IMPORTS = """
+LATE = """
 import json, sys
+from kilotune.evaluators import compiled_library
 from kilotune.experiments.studies.command_time import CommandTime
 
-imported = []
-begin = CommandTime.__init__
+imported, before, late = [], [], []
+begin, build = CommandTime.__init__, compiled_library._built
 
 def begun(self, *arguments, **keywords):
     begin(self, *arguments, **keywords)
     imported.append(set(sys.modules))
 
-CommandTime.__init__ = begun
+def built(compiler, source, *others):
+    (late if imported else before).append(source.name)
+    return build(compiler, source, *others)
+
+CommandTime.__init__, compiled_library._built = begun, built
 {search}
 packages = {{name.partition(".")[0] for name in set(sys.modules) - imported[0]}}
-print(json.dumps(sorted(packages - sys.stdlib_module_names - {{"kilotune"}})))
+print(json.dumps([sorted(packages - sys.stdlib_module_names - {{"kilotune"}}), before, late]))
 """
 COMMAND = """
 from kilotune.experiments.cli import main
@@ -42,41 +47,52 @@ SMALL = {"rich", "PIL"}
 """Parts of what is there already, in milliseconds."""
 
 
-def late_imports(folder: Path, search: str) -> set[str]:
-    """The packages that a search imports after its clock has started."""
+def late_parts(folder: Path, search: str) -> tuple[set[str], list[str], list[str]]:
+    """The packages that a search imports after its clock has started, and the C files that it has compiled before and after that."""
     ran = subprocess.run(
-        [sys.executable, "-c", LATE_IMPORTS.format(search=search)],
+        [sys.executable, "-c", LATE.format(search=search)],
         capture_output=True,
         text=True,
         timeout=120,
         check=False,
         cwd=folder,
-        env=environment(folder),
+        env={**environment(folder), "CC": "cc -O0", "XDG_CACHE_HOME": str(folder / "cache")},
     )
     assert ran.returncode == 0, ran.stderr
-    return set(json.loads(ran.stdout.splitlines()[-1]))
+    imported, before, after = json.loads(ran.stdout.splitlines()[-1])
+    return set(imported), before, after
 
 
 @pytest.mark.slow
+@pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler")
 @pytest.mark.parametrize(
-    ("space", "strategy"),
+    "given",
     [
-        ("seedot", "tpe"),
-        ("shiftry", "cp"),
-        ("memory", "optuna:RandomSampler"),
-        ("memory", "cp"),
-        ("cm", "greedy"),
-        ("reverse-split", "exhaustive"),
+        ["--space", "seedot", "--strategy", "tpe"],
+        ["--space", "shiftry"],
+        ["--space", "shiftry", "--strategy", "cp", "--rounding", "floor"],
+        ["--space", "memory"],
+        ["--space", "memory", "--strategy", "optuna:RandomSampler"],
+        ["--space", "memory", "--strategy", "cp"],
+        ["--space", "cm", "--strategy", "greedy"],
+        ["--space", "cm", "--input", "lenet5", "--strategy", "anneal"],
+        ["--space", "reverse-split", "--strategy", "exhaustive"],
     ],
+    ids=" ".join,
 )
-def test_no_budget_pays_for_imports(tmp_path: Path, space: str, strategy: str) -> None:
-    asked = ["--space", space, "--strategy", strategy, "--budget", "2s", "--no-output", "--quiet", "--no-cache"]
-    assert late_imports(tmp_path, COMMAND.format(arguments=asked)) <= SMALL
+def test_no_budget_pays_for_imports_or_for_compiled_c(given: list[str], tmp_path: Path) -> None:
+    """Else the first search on a machine finds less in its budget than all others. A TPE's first proposals are random, hence the trials."""
+    asked = [*given, "--budget", "2s,40trials", "--no-output", "--quiet", "--no-cache", "--study", "s"]
+    imported, before, after = late_parts(tmp_path, COMMAND.format(arguments=asked))
+    assert imported <= SMALL
+    assert before
+    assert after == []
 
 
 @pytest.mark.slow
 def test_nor_does_one_in_python(tmp_path: Path) -> None:
-    assert late_imports(tmp_path, PYTHON) <= SMALL
+    imported, _, _ = late_parts(tmp_path, PYTHON)
+    assert imported <= SMALL
 
 
 def test_a_library_that_takes_its_time_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -94,60 +110,3 @@ def test_what_is_loaded_at_once_is_not_named() -> None:
     lines: list[str] = []
     load(("json", "no_such_library", "numpy:array"), lines.append, after_s=60.0)
     assert lines == []
-
-
-LATE_BUILDS = """
-import json, subprocess
-from kilotune.evaluators import compiled_library
-from kilotune.experiments.studies.command_time import CommandTime
-
-begun, builds = [], []
-begin, build = CommandTime.__init__, compiled_library._built
-
-def start(self, *arguments, **keywords):
-    begin(self, *arguments, **keywords)
-    begun.append(self)
-
-def built(compiler, source, *others):
-    if begun:
-        builds.append(source.name)
-    else:
-        print("before", source.name)
-    return build(compiler, source, *others)
-
-CommandTime.__init__, compiled_library._built = start, built
-{search}
-print(json.dumps(builds))
-"""
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "given",
-    [
-        ["--space", "reverse-split"],
-        ["--space", "memory"],
-        ["--space", "memory", "--strategy", "tpe"],
-        ["--space", "shiftry"],
-        ["--space", "shiftry", "--rounding", "floor"],
-        ["--space", "seedot", "--strategy", "local"],
-        ["--space", "cm", "--input", "lenet5", "--strategy", "anneal"],
-    ],
-    ids=" ".join,
-)
-def test_c_code_is_compiled_before_the_clock_starts(given: list[str], tmp_path: Path) -> None:
-    """Else the first search on a machine finds less in its budget than all others."""
-    if shutil.which("cc") is None:
-        pytest.skip("no C compiler")
-    command = COMMAND.format(arguments=[*given, "--budget", "5trials", "--no-output", "--study", "s"])
-    ran = subprocess.run(
-        [sys.executable, "-c", LATE_BUILDS.format(search=command)],
-        capture_output=True,
-        text=True,
-        check=False,
-        cwd=tmp_path,
-        env={**environment(tmp_path), "CC": "cc -O0", "XDG_CACHE_HOME": str(tmp_path / "cache")},
-    )
-    assert ran.returncode == 0, ran.stderr
-    assert "before" in ran.stdout
-    assert json.loads(ran.stdout.splitlines()[-1]) == []
