@@ -37,7 +37,7 @@ from tests.search.problems import FlatProblem
 
 pytestmark = pytest.mark.slow
 
-BUDGET_S = 0.3
+BUDGET_S = 0.6
 PROMISED_S = 1.0
 ALLOWED_S = 2 * PROMISED_S
 """A busy machine makes CPU seconds longer too: neighbours share the core and its caches."""
