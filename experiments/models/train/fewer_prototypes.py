@@ -69,7 +69,9 @@ def fewer(model: GaussianSum, samples: FloatArray) -> Iterator[GaussianSum]:
         for place in kept:
             others = [other for other in kept if other != place]
             solved = np.linalg.solve(squares[np.ix_(others, others)] + ridge * np.eye(len(others)), products[others])
-            explained.setdefault(float((solved * products[others]).sum()), (others, solved))
+            explained.setdefault(
+                float((solved * products[others]).sum()), (others, np.asarray(solved, dtype=np.float64))
+            )
         kept, scores = explained[max(explained)]
         yield replace(model, places=model.places[kept], scores=scores)
 
