@@ -9,7 +9,18 @@ import numpy as np
 
 from kilotune.codegen.arrays import Array
 from kilotune.codegen.onnx.converters import digit_count
-from kilotune.codegen.onnx.graph import AffineNode, ConvNode, Graph, Node, ProductNode, ShiftNode, TableNode, known
+from kilotune.codegen.onnx.graph import (
+    AffineNode,
+    AveragePoolNode,
+    ConvNode,
+    Graph,
+    MaxPoolNode,
+    Node,
+    ProductNode,
+    ShiftNode,
+    TableNode,
+    known,
+)
 
 
 def needed_for(outputs: Collection[str], nodes: Sequence[Any]) -> list[Any]:
@@ -72,8 +83,29 @@ class IntegerNodes:
             weight = self.constant(output + "/weight", known(node.weight).astype(np.float32))
             bias = self.constant(output + "/bias", known(node.bias).astype(np.float32))
             self.node("Conv", [node.inputs[0], weight, bias], output)
+        elif isinstance(node, MaxPoolNode) and node.window.spread == node.window.kernel:
+            self._repeated(node, output, tensor)
+        elif isinstance(node, AveragePoolNode):
+            channels = self.graph.shapes[tensor][0]
+            ones = self.constant(output + "/ones", np.ones((channels, 1, *node.window.kernel), np.float32))
+            self.node("Conv", [node.inputs[0], ones], output + "/total", group=channels, pads=list(node.window.pads))
+            self.rounded_mean(node, output + "/total", node.divisors.astype(np.float32)[None, None], output)
         else:
             raise TypeError(f"{type(node).__name__} has no ONNX of its own")
+
+    def _repeated(self, node: MaxPoolNode, output: str, tensor: str) -> None:
+        """Every pixel as many times as the window is large; Resize and Upsample are written otherwise in every other version of ONNX."""
+        channels, kernel = self.graph.shapes[tensor][0], node.window.kernel
+        ones = self.constant(output + "/ones", np.ones((channels, 1, *kernel), np.float32))
+        self.node("ConvTranspose", [node.inputs[0], ones], output, group=channels, strides=list(kernel))
+
+    def rounded_mean(self, node: AveragePoolNode, total: str, counts: Array, output: str) -> None:
+        """A sum over its count, in steps that are finer by the bits `left`, rounded as the network does."""
+        if node.left:
+            total = self.broadcast("Mul", total, np.asarray(2.0**node.left), output + "/finer")
+        mean = self.broadcast("Div", total, counts, output + "/quotient")
+        nearest = self.broadcast("Add", mean, np.asarray(0.5, np.float32), output + "/rounding")
+        self.node("Floor", [nearest], output)
 
     def affine(self, node: AffineNode, source: str, output: str, tensor: str) -> None:
         """x * scale + offset."""
@@ -156,11 +188,11 @@ class IntegerNodes:
         operand = self.constant(output + "/constant", np.asarray(constant, np.float32))
         return self.node(operator, [name, operand], output)
 
-    def node(self, operator: str, inputs: Sequence[str], output: str) -> str:
-        """A node without attributes; its output's name."""
+    def node(self, operator: str, inputs: Sequence[str], output: str, **attributes: Any) -> str:
+        """A node; its output's name."""
         from onnx import helper
 
-        self.nodes.append(helper.make_node(operator, list(inputs), [output]))
+        self.nodes.append(helper.make_node(operator, list(inputs), [output], **attributes))
         return output
 
     def constant(self, name: str, array: Array) -> str:

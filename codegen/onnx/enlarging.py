@@ -13,6 +13,16 @@ import numpy as np
 
 from kilotune.codegen.counts import counted
 from kilotune.codegen.onnx.graph import ConvNode, MaxPoolNode, UnknownArray, Weights, Window
+from kilotune.codegen.onnx.attributes import divisors
+from kilotune.codegen.onnx.graph import (
+    AveragePoolNode,
+    ConvNode,
+    MaxPoolNode,
+    TensorShape,
+    UnknownArray,
+    Weights,
+    Window,
+)
 from kilotune.codegen.onnx.imported import Imported, OnnxNode, OnnxValue, bias_of, onnx_shape, spatial_operand
 
 Pair = tuple[int, int]
@@ -83,21 +93,62 @@ def _pair(values: Sequence[int], missing: int) -> Pair:
 
 
 def enlargement(imported: Imported, call: OnnxNode) -> None:
-    """Resize or Upsample to the nearest pixel, by whole factors: each pixel is the only one in the reach of a window."""
+    """Resize or Upsample by whole factors: to the nearest pixel, each is the only one in the reach of a window; between pixels, linearly,
+    means of these are."""
     value, shape = spatial_operand(imported, call)
     factors = _factors(imported, call, value)
     mode = _text(call.attributes.get("mode", "nearest"))
+    if mode in ("linear", "bilinear"):
+        _interpolation(imported, call, value, factors)
+        return
     if mode != "nearest":
-        raise ValueError(f"expected mode nearest, found {mode}")
+        raise ValueError(f"expected mode nearest or linear, found {mode}")
     if not _is_plain(call, factors):
         found = [_text(call.attributes.get(k, d)) for k, d in ROUNDING_DEFAULTS]
         raise ValueError(f"expected every pixel repeated alike, found {' with '.join(found)}")
     if factors == (1, 1):
         imported.values[call.output] = value
         return
-    window = Window(factors, (1, 1), (factors[0] - 1, factors[1] - 1) * 2, (1, 1), factors)
-    result = (shape[0], shape[1] * factors[0], shape[2] * factors[1])
+    window, result = _repeated(shape, factors)
     imported.emit(MaxPoolNode((value.tensor,), call.output, window), result, onnx_shape(value, result))
+
+
+def _repeated(shape: TensorShape, factors: Pair) -> tuple[Window, TensorShape]:
+    """The window that repeats every pixel, and the shape of what it makes of an image of `shape`."""
+    window = Window(factors, (1, 1), (factors[0] - 1, factors[1] - 1) * 2, (1, 1), factors)
+    return window, (shape[0], shape[1] * factors[0], shape[2] * factors[1])
+
+
+def _interpolation(imported: Imported, call: OnnxNode, value: OnnxValue, factors: Pair) -> None:
+    """A linear function between pixels is the mean of the repeated pixels in a window as large as the factors, of as many as lie in the
+    image: beyond its border that is the nearest pixel, as the standard has it. Where a factor is even, the middle of a pixel lies
+    between two such windows, and their mean is taken."""
+    modern = call.operator == "Resize" and call.opset >= 11
+    place = _text(call.attributes.get("coordinate_transformation_mode", "half_pixel")) if modern else "asymmetric"
+    centred = place in ("half_pixel", "pytorch_half_pixel", "half_pixel_symmetric")
+    if not centred and place != "asymmetric":
+        raise ValueError(f"expected half_pixel or asymmetric where pixels are interpolated, found {place}")
+    if len(value.shape) != 4:
+        raise ValueError(f"expected an image where pixels are interpolated, found shape {list(value.shape)}")
+    if factors == (1, 1):
+        imported.values[call.output] = value
+        return
+    nearest, between = f"{call.output}/nearest", f"{call.output}/between"
+    window, shape = _repeated(imported.shapes[value.tensor], factors)
+    imported.emit_part(MaxPoolNode((value.tensor,), nearest, window), shape, call.output)
+    before = tuple(f // 2 if centred else 0 for f in factors)
+    after = tuple((f // 2 if centred else f - 1) for f in factors)
+    window = Window(factors, (1, 1), (before[0], before[1], after[0], after[1]))
+    halves = (2 - factors[0] % 2, 2 - factors[1] % 2) if centred else (1, 1)
+    source = nearest
+    if halves != (1, 1):
+        result = (shape[0], *window.output_size(shape[1], shape[2]))
+        means = AveragePoolNode((nearest,), between, window, divisors(window, shape, None))
+        imported.emit_part(means, result, call.output)
+        source, shape, window = between, result, Window(halves)
+    result = (shape[0], *window.output_size(shape[1], shape[2]))
+    node = AveragePoolNode((source,), call.output, window, divisors(window, shape, None))
+    imported.emit(node, result, onnx_shape(value, result))
 
 
 ROUNDING_DEFAULTS = (("coordinate_transformation_mode", "half_pixel"), ("nearest_mode", "round_prefer_floor"))

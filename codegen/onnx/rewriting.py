@@ -182,11 +182,7 @@ class _Rewriter(IntegerNodes):
         total = self.broadcast("Mul", output + "/mean", counted, output + "/nearly")
         total = self.broadcast("Add", total, np.asarray(0.5, np.float32), output + "/half")
         total = self.node("Floor", [total], output + "/total")
-        if node.left:
-            total = self.broadcast("Mul", total, np.asarray(2.0**node.left), output + "/finer")
-        mean = self.broadcast("Div", total, counts, output + "/quotient")
-        nearest = self.broadcast("Add", mean, np.asarray(0.5, np.float32), output + "/rounding")
-        self.node("Floor", [nearest], output)
+        self.rounded_mean(node, total, counts, output)
 
     def _weights(self, proto: Any, node: ConvNode, source: str, output: str) -> None:
         bias = known(node.bias).astype(np.float32)

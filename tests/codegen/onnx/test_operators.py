@@ -239,6 +239,14 @@ FILES: dict[str, Callable[[], Any]] = {
     "ReduceMean to a vector": lambda: model(
         [helper.make_node("ReduceMean", ["x"], ["y"], axes=[2, 3], keepdims=0)], [1, 3, 4, 5], {}
     ),
+    "Resize, between pixels": lambda: one("Resize", SCALES, mode="linear"),
+    "Resize, even factors between pixels": lambda: one(
+        "Resize", {**SCALES, "scales": np.float32([1, 1, 4, 2])}, mode="linear", opset=19
+    ),
+    "Resize, between pixels from the first on": lambda: one(
+        "Resize", SCALES, mode="linear", coordinate_transformation_mode="asymmetric"
+    ),
+    "Upsample, between pixels": lambda: one("Upsample", {"scales": SCALES["scales"]}, mode="linear", opset=9),
     "Resize": lambda: one("Resize", SCALES, **NEAREST),
     "Upsample": lambda: one("Upsample", {"scales": np.float32([1, 1, 3, 2])}, opset=9),
     "ConvTranspose": lambda: transposed(2, 2, 0, 0, 1),
@@ -342,7 +350,11 @@ def test_weights_at_random_leave_what_an_operator_means() -> None:
 
 
 REFUSED = {
-    "bilinear": (lambda: one("Resize", SCALES, mode="linear"), "expected mode nearest, found linear"),
+    "cubic": (lambda: one("Resize", SCALES, mode="cubic"), "expected mode nearest or linear, found cubic"),
+    "corners between pixels": (
+        lambda: one("Resize", SCALES, mode="linear", coordinate_transformation_mode="align_corners"),
+        "expected half_pixel or asymmetric where pixels are interpolated, found align_corners",
+    ),
     "half a factor": (
         lambda: one("Upsample", {"scales": np.float32([1, 1, 1.5, 2])}, opset=9),
         r"expected whole factors for height and width, found \[1.0, 1.0, 1.5, 2.0\]",

@@ -31,7 +31,7 @@ GOOD: dict[str, Any] = {
 def test_shipped_files_are_read_and_the_default_is_an_8x8_mesh() -> None:
     assert {"mesh-8x8", "mesh-diagonal-8x8", "ring-64", "all-to-all-64", "5pp-65"} <= set(shipped_hardware())
     for name in shipped_hardware():
-        assert load_hardware(name).cores >= 64
+        assert load_hardware(name).cores >= 63, "a tree of six levels has that many"
     default = load_hardware(None)
     assert (default.cores, default.core_rows, default.crossbar_columns) == (64, 256, 256)
     assert len(default.links) == 2 * 2 * 8 * 7 + 8
