@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 
 from kilotune.codegen.counts import counted
-from kilotune.codegen.onnx.graph import ConvNode, MaxPoolNode, UnknownArray, Weights, Window
 from kilotune.codegen.onnx.attributes import divisors
 from kilotune.codegen.onnx.graph import (
     AveragePoolNode,
