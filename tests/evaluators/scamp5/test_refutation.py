@@ -137,7 +137,7 @@ def test_claims_that_are_not_true_are_told() -> None:
         list(refuted_lengths(replace(true, sums=(-true.sums[0],))))
     with pytest.raises(FalseClaimError, match="in the instructions of scamp5"):
         list(refuted_lengths(replace(true, target="auke")))
-    with pytest.raises(FalseClaimError, match="take 1 instructions"):
+    with pytest.raises(FalseClaimError, match="take 1 instruction,"):
         list(refuted_lengths(BoundCertificate("auke", 0, (Sum(),), 2)))
 
 

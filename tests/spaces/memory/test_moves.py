@@ -83,7 +83,7 @@ def test_the_bill_counts_bytes_and_moves() -> None:
     assert (bill.bytes_migrated, bill.cost) == (4, 16 + 2)
     assert check_costs(TWO, moving(16, 3), slide).cost == 12
     for memory, said in (
-        (moving(None, 1, 0), "moves 1 times"),
+        (moving(None, 1, 0), "moves 1 time,"),
         (MemoryMap((Bank("ram"),)), "nothing may move"),
         (moving(15), "above the capacity of 15"),
     ):
