@@ -31,7 +31,7 @@ WIDEST = 0.1
 """The margin, as a share of the mean one, that is added to each: an input on a boundary counts as much as this."""
 
 RIDGE = 1e-9
-"""Of the kernels' mean square: prototypes in the same place leave their scores undetermined."""
+"""A share of the kernels' mean square, added to it: prototypes in the same place leave their scores undetermined."""
 
 
 @dataclass(frozen=True)
