@@ -86,7 +86,10 @@ run_options = (
         "of the budget), proved or not; never  [default: settled].",
     ),
     click.option(
-        "--no-cache", is_flag=True, help="Use nothing that earlier studies measured or worked out (see `tune cache`)."
+        "--no-cache",
+        is_flag=True,
+        help="Measure every candidate anew, with nothing that earlier searches measured or worked out. What is known of an input before"
+        " a search (code sizes for linked=, widths for --drop of cm) is kept as ever; see `tune cache`.",
     ),
     click.option("--output", type=click.Path(path_type=Path), help="Where the artefacts go [default: out/STUDY]."),
     click.option("--no-output", is_flag=True, help="Write no artefacts."),

@@ -257,11 +257,6 @@ def bound_reason_of(problem: Problem) -> dict[str, Any] | None:
     return problem.bound_reason() if isinstance(problem, ExplainsBound) else None
 
 
-def approximation_of(problem: Problem) -> dict[str, Any] | None:
-    """What the candidates' common approximation of the input costs, as JSON; None where there is none."""
-    return problem.approximation() if isinstance(problem, ApproximatesInput) else None
-
-
 def device_of(problem: Problem) -> Device | None:
     """The device that the programs are for; None without one."""
     return problem.device if isinstance(problem, RunsOnDevice) else None

@@ -20,11 +20,11 @@ from kilotune.evaluators.on_device import DeviceMeasurement
 from kilotune.experiments.problems.device_check import DeviceCheck
 from kilotune.experiments.problems.placing import FinalistPlacing, kept_placing
 from kilotune.experiments.problems.problem import (
+    ApproximatesInput,
     LoadsTestData,
     PlacesFinalists,
     Problem,
     RunsOnDevice,
-    approximation_of,
     device_of,
     float_metrics_of,
     metrics_on_test_data,
@@ -52,6 +52,8 @@ from kilotune.search.work_memory import RemembersWork
 
 MOST_CHECKED = 8
 """Candidates of the front that are compiled for the device."""
+
+NOT_COMPARED = "What is lost against the input as it was read is not known: the budget left no time to compare them (`tune report` does)"
 
 
 @dataclass(frozen=True)
@@ -303,11 +305,20 @@ def conclude(
         tuple(on_device(trial) for trial in result.front[:most_checked]),
         made_in_time(is_over, problem.float_on_device) if isinstance(problem, RunsOnDevice) else None,
         made_in_time(is_over, lambda: validated(problem, result, paper.answer)) or NOTHING_HELD_OUT,
-        approximation=made_in_time(is_over, lambda: approximation_of(problem)),
+        approximation=_approximation(problem, is_over),
         placing=placing,
         said_of_finalists=finalists.said,
         finalists_kept=finalists.kept,
     )
+
+
+def _approximation(problem: Problem, is_over: Callable[[], bool]) -> dict[str, Any] | None:
+    """What the candidates' common approximation of the input costs, as JSON; without time for that a sentence that says so, since silence
+    would look like no loss."""
+    if not isinstance(problem, ApproximatesInput):
+        return None
+    made = made_in_time(is_over, lambda: (problem.approximation(),))
+    return {"sentence": NOT_COMPARED} if made is None else made[0]
 
 
 def procedure_of(problem: Problem, study: Study) -> Trial | None:

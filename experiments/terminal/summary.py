@@ -162,10 +162,11 @@ def conclusion(outcome: TuneOutcome) -> str:
         text = distance_from_optimum(result, leading)
     rate = result.evaluations / result.elapsed_s if result.elapsed_s > 0 else 0.0
     count = count_candidates(outcome.problem.space)
-    size = "" if count is None else f" of {count:.3g}"
-    candidates = "candidate" if result.evaluations == 1 and not size else "candidates"
+    measured = counted(result.evaluations, "candidate")
+    if count is not None:
+        measured = f"{result.evaluations} of {counted(count, 'candidate') if count == 1 else f'{count:.3g} candidates'}"
     return (
-        f"{text}\n{result.evaluations} {candidates}{size} in {result.elapsed_s:.1f} s "
+        f"{text}\n{measured} in {result.elapsed_s:.1f} s "
         f"({rate_text(rate)}; {outcome.problem.measured_by}); {result.status.value}; study {result.study}"
     )
 

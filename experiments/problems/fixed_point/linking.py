@@ -14,6 +14,7 @@ import numpy as np
 from kilotune.codegen import ir
 from kilotune.codegen.arrays import IntArray
 from kilotune.codegen.bundle import Bundle
+from kilotune.codegen.counts import counted
 from kilotune.codegen.diagnostics import InputError
 from kilotune.evaluators.code_size import KINDS, CodeSize, LinkedCode, fitted_code_size, stored_code_size
 from kilotune.evaluators.executors.cache import EvaluationCache
@@ -75,18 +76,23 @@ def linked_flash_bytes(problem: TunedModel, candidate: Assignment) -> int:
 
 
 def space_that_knows_code(
-    request: TuneRequest, bundle: Bundle, options: ModelOptions, space_of: Callable[..., TunedSpace]
+    request: TuneRequest,
+    bundle: Bundle,
+    options: ModelOptions,
+    space_of: Callable[..., TunedSpace],
+    tell: Callable[[str], None],
 ) -> TunedSpace:
     """The space of a request, `space_of(options, code)`, that knows what code takes on the device. What code takes is told wrongly by some
     bytes, and by so many the space's limit lies beyond the one that was asked for, since finalists are linked. What was learnt is kept for
-    whoever builds the space again, as reports and exports do. InputError where no candidates can be linked."""
+    whoever builds the space again, as reports and exports do. `tell` is told how many have been linked. InputError where no candidates can
+    be linked."""
     limit = whole_bytes(options.further_limits.get(LINKED))
     unlimited = {name: amount for name, amount in options.further_limits.items() if name != LINKED}
     plain = space_of(dataclasses.replace(options, further_limits=unlimited, front=(), fitted=False))
     assert isinstance(plain, ShiftrySpace)
-    model = TunedModel(request, bundle, plain)
+    linker = _Linker(TunedModel(request, bundle, plain), plain, tell)
     subject = (LEARNING, plain.fingerprint, options, limit)
-    learnt = functools.cache(lambda: _learnt(model, plain, limit, space_of))
+    learnt = functools.cache(lambda: _learnt(linker, limit, space_of))
     with contextlib.closing(EvaluationCache()) as cache:
         known = KeptWork(cache, plain).recalled(subject, lambda: dataclasses.asdict(learnt()))
     code = stored_code_size(known) or learnt()
@@ -96,11 +102,12 @@ def space_that_knows_code(
     return space_of(dataclasses.replace(options, further_limits=beyond), code)
 
 
-def _learnt(model: TunedModel, plain: ShiftrySpace, limit: int | None, space_of: Callable[..., TunedSpace]) -> CodeSize:
+def _learnt(linker: _Linker, limit: int | None, space_of: Callable[..., TunedSpace]) -> CodeSize:
     """What code takes, by candidates that are linked: some that are drawn, and with a limit some that short searches find near it."""
+    model, plain = linker.model, linker.formats
     options, names = model.options, [decision.name for decision in plain.format_decisions]
     unlimited = {name: amount for name, amount in options.further_limits.items() if name != LINKED}
-    linked, error = _linked(model, plain, _drawn(plain), near=False)
+    linked, error = linker.linked(_drawn(plain), near=False)
     if len(linked.code) < LEAST_LINKED:
         found = f"none that could be ({str(error).rstrip('.')})"
         raise InputError(
@@ -114,36 +121,44 @@ def _learnt(model: TunedModel, plain: ShiftrySpace, limit: int | None, space_of:
         asked = dataclasses.replace(options, further_limits=within, objective=DEFAULT, front=(LINKED,), fitted=False)
         pilot = space_of(asked, code)
         assert isinstance(pilot, ShiftrySpace)
-        linked += _linked(model, plain, _found(pilot, limit, seed), near=True)[0]
+        linked += linker.linked(_found(pilot, limit, seed), near=True)[0]
         code = fitted_code_size(names, linked)
     return code
 
 
-def _linked(
-    problem: TunedModel, formats: ShiftryCandidates, candidates: Sequence[Assignment], *, near: bool
-) -> tuple[LinkedCode, DeviceError | None]:
-    """What is seen of those of the candidates that the processor has room for, and what was said of the last other one."""
-    names = [variable.name for variable in formats.task.program.variables]
-    columns = [names.index(decision.name) for decision in formats.format_decisions]
-    wide, kinds, code = list[IntArray](), list[IntArray](), list[int]()
-    beyond: DeviceError | None = None
-    for one in candidates:
-        try:
-            whole = linked_flash_bytes(problem, one)
-        except DeviceError as error:
-            beyond = error
-            continue
-        batch = formats.lower([one])
-        wide.append((batch.bits[0, columns] > DEMOTED_BITS).astype(np.int64))
-        kinds.append(formats.evaluator.code_kinds(batch)[0])
-        code.append(whole - int(formats.evaluator.costs(batch)[0]["flash_bytes"]))
-    seen = LinkedCode(
-        np.array(wide, dtype=np.int64).reshape(len(code), len(columns)),
-        np.array(kinds, dtype=np.int64).reshape(len(code), len(KINDS)),
-        np.array(code, dtype=np.int64),
-        np.full(len(code), near),
-    )
-    return seen, beyond
+class _Linker:
+    """Links candidates of a model, in `formats`, and says how many."""
+
+    def __init__(self, model: TunedModel, formats: ShiftrySpace, tell: Callable[[str], None]) -> None:
+        self.model, self.formats, self._tell = model, formats, tell
+        self._count = 0
+
+    def linked(self, candidates: Sequence[Assignment], *, near: bool) -> tuple[LinkedCode, DeviceError | None]:
+        """What is seen of those of the candidates that the processor has room for, and what was said of the last other one."""
+        formats = self.formats
+        names = [variable.name for variable in formats.task.program.variables]
+        columns = [names.index(decision.name) for decision in formats.format_decisions]
+        wide, kinds, code = list[IntArray](), list[IntArray](), list[int]()
+        beyond: DeviceError | None = None
+        for one in candidates:
+            self._tell(f"learning what code takes: {counted(self._count, 'program')} linked")
+            self._count += 1
+            try:
+                whole = linked_flash_bytes(self.model, one)
+            except DeviceError as error:
+                beyond = error
+                continue
+            batch = formats.lower([one])
+            wide.append((batch.bits[0, columns] > DEMOTED_BITS).astype(np.int64))
+            kinds.append(formats.evaluator.code_kinds(batch)[0])
+            code.append(whole - int(formats.evaluator.costs(batch)[0]["flash_bytes"]))
+        seen = LinkedCode(
+            np.array(wide, dtype=np.int64).reshape(len(code), len(columns)),
+            np.array(kinds, dtype=np.int64).reshape(len(code), len(KINDS)),
+            np.array(code, dtype=np.int64),
+            np.full(len(code), near),
+        )
+        return seen, beyond
 
 
 def _found(pilot: ShiftrySpace, limit: int, seed: int) -> list[Assignment]:

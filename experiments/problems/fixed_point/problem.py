@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -221,6 +221,11 @@ def libraries(request: TuneRequest) -> tuple[str, ...]:
 
 def build_problem(request: TuneRequest) -> ModelProblem:
     """Load the model and make the space. InputError for a model that cannot be used."""
+    return build_telling(request, lambda _: None)
+
+
+def build_telling(request: TuneRequest, tell: Callable[[str], None]) -> ModelProblem:
+    """As `build_problem`; `tell` is told how far it has come where that takes its time."""
     options = stored_fields(ModelOptions, request.options, "request")
     check_size(Path(request.input), options.board, options.narrow or options.codebook)
     bundle = load_source(
@@ -243,15 +248,17 @@ def build_problem(request: TuneRequest) -> ModelProblem:
         )
     given = {"streaming": options.streaming, "overwritten": options.overwrite_input}
     task = task_of(bundle, searched, score, **given)
-    return ModelProblem(request, bundle, _space_on_device(request, bundle, task, options), held_out, channels)
+    return ModelProblem(request, bundle, _space_on_device(request, bundle, task, options, tell), held_out, channels)
 
 
-def _space_on_device(request: TuneRequest, bundle: Bundle, task: Task, options: ModelOptions) -> TunedSpace:
+def _space_on_device(
+    request: TuneRequest, bundle: Bundle, task: Task, options: ModelOptions, tell: Callable[[str], None]
+) -> TunedSpace:
     """The space, which knows what code takes on the device where that is asked for: some candidates are linked. InputError where they
     cannot be."""
     if not options.asks_for_linked:
         return _space(request.space, task, options)
-    return space_that_knows_code(request, bundle, options, partial(_space, request.space, task))
+    return space_that_knows_code(request, bundle, options, partial(_space, request.space, task), tell)
 
 
 def _space(name: str, task: Task, options: ModelOptions, code: CodeSize | None = None) -> TunedSpace:

@@ -1,21 +1,25 @@
-"""What is said of a program for which no time was left on its device."""
+"""What is said of what no time was left for: a program on its device, integers beside the floats of the input."""
 
 from __future__ import annotations
 
 import dataclasses
 import io
 import math
+from pathlib import Path
 
+import numpy as np
+import onnx
 import pytest
 from rich.console import Console
 
 from kilotune.evaluators.executors.in_process import InProcessExecutor
-from kilotune.experiments.problems.fixed_point.problem import build_problem
+from kilotune.experiments.problems.building import build_problem
 from kilotune.experiments.studies.request_parsing import request_from
-from kilotune.experiments.studies.tuning import conclude
+from kilotune.experiments.studies.tuning import NOT_COMPARED, conclude
 from kilotune.experiments.terminal.summary import print_summary
 from kilotune.search.budget import Budget
 from kilotune.search.study import Study
+from tests.codegen.cm.digits import digits_images, digits_network
 
 
 @pytest.mark.parametrize(("device", "said"), [("uno", 1), (None, 0)])
@@ -45,3 +49,17 @@ def test_what_the_search_has_left_is_said_beside_what_it_has_used(asked_s: float
     timed = dataclasses.replace(outcome, asked=Budget(asked_s, 5), used_s=used_s)
     print_summary(timed, Console(file=shown, width=400))
     assert f"Not run on a simulated uno, {said}" in shown.getvalue()
+
+
+def test_what_no_time_was_left_to_compare_with_the_input_is_said(tmp_path: Path) -> None:
+    images, labels = digits_images(16)
+    onnx.save(digits_network(16), str(tmp_path / "digits.onnx"))
+    np.savez(tmp_path / "images.npz", images=images, labels=labels)
+    given = {"data": str(tmp_path / "images.npz")}
+    problem = build_problem(request_from("cm", input=str(tmp_path / "digits.onnx"), options=given))
+    study = Study(problem.space, "random", seed=1)
+    result = study.run(InProcessExecutor(problem.space), Budget(trials=1))
+    for is_over, said in ((lambda: True, NOT_COMPARED), (lambda: False, "% right, ")):
+        outcome = conclude(problem, study, result, most_checked=0, is_over=is_over)
+        assert outcome.approximation is not None
+        assert said in outcome.approximation["sentence"]

@@ -85,7 +85,9 @@ def test_linked_flash_is_estimated_as_it_was_learnt(front: str | None, monkeypat
     options = {"narrow": True} if front is None else {"narrow": True, "front": front}
     limits = ("linked=3000",) if front is None else ()
     request = request_from("shiftry", input="protonn-cancer", device="uno", limits=limits, options=options)
-    problem = build_problem(request)
+    told: list[str] = []
+    problem = build_problem(request, told.append)
+    assert told[:2] == [f"learning what code takes: {count} linked" for count in ("0 programs", "1 program")]
     assert isinstance(problem, ModelProblem)
     space = problem.space
     assert isinstance(space, ShiftrySpace)
