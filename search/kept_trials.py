@@ -13,8 +13,11 @@ from typing import NamedTuple
 from kilotune.search.encoding import CandidateKey
 from kilotune.search.space import Measurement
 
-EXACT_IN_DOUBLE = 1 << 53
+LARGEST = 1 << 53
 """Whole numbers up to here are doubles without loss."""
+
+NUMBERS = frozenset((int, float))
+"""What a double holds, but for large whole numbers; a bool would come back as an integer."""
 
 
 class KeptTrial(NamedTuple):
@@ -25,13 +28,8 @@ class KeptTrial(NamedTuple):
     elapsed_s: float
 
 
-class _Form(NamedTuple):
-    """What measurements have in common."""
-
-    metrics: tuple[str, ...]
-    types: tuple[type, ...]
-    failure: str | None
-    censored: bool
+_Form = tuple[tuple[str, ...], tuple[type, ...], str | None, bool]
+"""What measurements have in common: names of metrics, their types, the failure, and whether they are censored."""
 
 
 class KeptTrials:
@@ -59,12 +57,14 @@ class KeptTrials:
         self._elapsed_s.append(elapsed_s)
         self._first.append(len(self._values))
         values = measurement.metrics.values()
-        if not all(map(_is_double, values)):
+        types = tuple(map(type, values))
+        # in C, for all values at once: this is done for every trial; NaN, which compares as it likes, is kept as it is
+        if not NUMBERS.issuperset(types) or (values and not -LARGEST <= min(values) <= max(values) <= LARGEST):
             self._as_they_are[place] = measurement
             self._form.append(-1)
             return
         self._values.extend(values)
-        form = _Form(tuple(measurement.metrics), tuple(map(type, values)), measurement.failure, measurement.censored)
+        form = tuple(measurement.metrics), types, measurement.failure, measurement.censored
         index = self._form_of.setdefault(form, len(self._forms))
         if index == len(self._forms):
             self._forms.append(form)
@@ -92,12 +92,7 @@ class KeptTrials:
         number, elapsed_s = self._numbers[place], self._elapsed_s[place]
         if place in self._as_they_are:
             return KeptTrial(number, self._as_they_are[place], elapsed_s)
-        form, first = self._forms[self._form[place]], self._first[place]
-        values = self._values[first : first + len(form.metrics)]
-        metrics = {name: kind(value) for name, kind, value in zip(form.metrics, form.types, values, strict=True)}
-        return KeptTrial(number, Measurement(metrics, form.failure, form.censored), elapsed_s)
-
-
-def _is_double(value: object) -> bool:
-    """Whether a double keeps the value as it is."""
-    return type(value) is float or (type(value) is int and -EXACT_IN_DOUBLE <= value <= EXACT_IN_DOUBLE)
+        (names, types, failure, censored), first = self._forms[self._form[place]], self._first[place]
+        values = self._values[first : first + len(names)]
+        metrics = {name: kind(value) for name, kind, value in zip(names, types, values, strict=True)}
+        return KeptTrial(number, Measurement(metrics, failure, censored), elapsed_s)

@@ -121,6 +121,7 @@ class Run:
         if isinstance(strategy, ClockAware):
             strategy.count_by(self._clock)
         named = strategy if self._races and isinstance(strategy, NamesHurdle) else None
+        self._races = named is not None
         while record.status is Status.RUNNING:
             with watch.stretch() as thinking:
                 if allow is not None:
@@ -185,7 +186,7 @@ class Run:
         trials = [book.trial(key, candidate, hurdle) for key, candidate in zip(keys, proposals, strict=True)]
         if self._races:
             self._unranked += trials
-            if len(self._unranked) > MOST_UNRANKED:  # a strategy that never names a hurdle must not have them all kept
+            if len(self._unranked) > MOST_UNRANKED:  # a strategy may name no hurdle for hours
                 self._rank_answered()
         return trials
 

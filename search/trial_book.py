@@ -41,18 +41,18 @@ class TrialBook:
         """The number of the trial that answers a proposal; None where there is none. A censored one does where it is out of the race
         by this hurdle too. It does so also where there is another by now, as it did before there was: a study that is resumed
         has to find the same numbers."""
-        return self._answering(key, hurdle).number(key)
+        return (self._known if hurdle is None else self._answering(key, hurdle)).number(key)
 
-    def _answering(self, key: CandidateKey, hurdle: Hurdle | None) -> KeptTrials:
+    def _answering(self, key: CandidateKey, hurdle: Hurdle) -> KeptTrials:
         """Where the trial is that answers a proposal, if there is one."""
-        censored = self._censored.get(key) if hurdle is not None else None
-        if hurdle is not None and censored is not None and hurdle.is_out(dict(censored.measurement.metrics)):
+        censored = self._censored.get(key)
+        if censored is not None and hurdle.is_out(dict(censored.measurement.metrics)):
             return self._censored
         return self._known
 
     def trial(self, key: CandidateKey, candidate: Assignment, hurdle: Hurdle | None = None) -> Trial:
         """The trial that answers a proposal, with the candidate as it was just proposed. KeyError where there is none."""
-        kept = self._answering(key, hurdle).get(key)
+        kept = (self._known if hurdle is None else self._answering(key, hurdle)).get(key)
         if kept is None:
             raise KeyError(key)
         return Trial(kept.number, candidate, kept.measurement, kept.elapsed_s)
@@ -86,7 +86,7 @@ class TrialBook:
         self, key: CandidateKey, number: int, candidate: Assignment, measurement: Measurement, elapsed_s: float
     ) -> None:
         kept, others = (self._censored, self._known) if measurement.censored else (self._known, self._censored)
-        self._recensored += key not in kept and key in others
+        self._recensored += key in others and key not in kept
         kept.put(key, number, measurement, elapsed_s)
         self.front.add(Trial(number, candidate, measurement, elapsed_s))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,6 +11,9 @@ from kilotune.codegen.arrays import Array
 from kilotune.codegen.onnx.batches import all_outputs_of_images
 from kilotune.codegen.onnx.graph import ArgMaxNode, Graph
 from kilotune.codegen.onnx.quantise import QuantisedGraph
+
+GROWTH = 4
+"""How many times as many images have been compared after each step of `fidelities`, so that all steps cost about as much as one."""
 
 
 @dataclass(frozen=True)
@@ -31,19 +35,39 @@ def fidelity(graph: Graph, quantised: QuantisedGraph, images: Array, labels: Arr
 
     A class is the largest element of an output that is a vector, or what an ArgMax computes.
     """
-    exact = all_outputs_of_images(graph, np.asarray(images, np.float32))
-    integers = all_outputs_of_images(quantised.graph, quantised.image(images))
+    *_, found = fidelities(graph, quantised, images, labels)
+    return found
+
+
+def fidelities(
+    graph: Graph, quantised: QuantisedGraph, images: Array, labels: Array | None = None
+) -> Iterator[Fidelity]:
+    """As `fidelity`, on the first image alone, then on ever more, and last on all: for whoever may have to stop."""
+    floats, scaled = list[list[Array]](), list[list[Array]]()
     exponents = [quantised.exponents[output.tensor] for output in graph.outputs]
-    scaled = [found * 2.0**exponent for found, exponent in zip(integers, exponents, strict=True)]
+    done, end = 0, 1
+    while done < len(images):
+        block = images[done:end]
+        integers = all_outputs_of_images(quantised.graph, quantised.image(block))
+        scaled.append([values * 2.0**exponent for values, exponent in zip(integers, exponents, strict=True)])
+        floats.append(all_outputs_of_images(graph, np.asarray(block, np.float32)))
+        done, end = done + len(block), GROWTH * end
+        found, exact = ([np.concatenate(parts) for parts in zip(*blocks, strict=True)] for blocks in (scaled, floats))
+        yield _fidelity(graph, found, exact, None if labels is None else labels[:done])
+
+
+def _fidelity(graph: Graph, scaled: Sequence[Array], exact: Sequence[Array], labels: Array | None) -> Fidelity:
+    """By outputs [images, channels, height, width]."""
+    images = len(exact[0])
     relative = max(relative_error(found, meant) for found, meant in zip(scaled, exact, strict=True))
     if not is_classifier(graph):
-        return Fidelity(len(images), relative)
-    found, meant = (chosen_classes(graph, outputs[0].reshape(len(images), -1)) for outputs in (scaled, exact))
+        return Fidelity(images, relative)
+    found, meant = (chosen_classes(graph, outputs[0].reshape(images, -1)) for outputs in (scaled, exact))
     agreement = float((found == meant).mean())
     if labels is None:
-        return Fidelity(len(images), relative, agreement)
+        return Fidelity(images, relative, agreement)
     right, right_floats = (float((x == labels).mean()) for x in (found, meant))
-    return Fidelity(len(images), relative, agreement, right, right_floats)
+    return Fidelity(images, relative, agreement, right, right_floats)
 
 
 def relative_error(found: Array, exact: Array) -> float:

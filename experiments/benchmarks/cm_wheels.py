@@ -94,8 +94,7 @@ def row(network: WheelNetwork, wheels: Path, folder: Path, seconds: float) -> li
     problem = build_problem(asked(network, wheels, folder))
     assert isinstance(problem, MappingProblem)
     assert problem.floats is not None
-    found, graph = problem.approximation(), problem.floats
-    assert found is not None
+    (*_, found), graph = problem.approximations(), problem.floats
     compared = ComparedNetwork(network, problem, load(problem.request.input))
     stages = len(problem.space.lowered({}).pipeline.stages)
     left = ", ".join(f"{count} {name}" for name, count in (graph.left or {}).items()) or "-"

@@ -220,8 +220,9 @@ class DescribesBest(Protocol):
 class ApproximatesInput(Protocol):
     """Ability: what all candidates compute is made from the input with a loss, the same for all of them."""
 
-    def approximation(self) -> dict[str, Any] | None:
-        """The loss, as JSON; `sentence` says it without its full stop. None where nothing can be computed."""
+    def approximations(self) -> Iterator[dict[str, Any]]:
+        """The loss, as JSON; `sentence` says it without its full stop. First by little of the data, which takes a moment, then by more, and
+        last by all. Nothing where nothing can be computed."""
 
 
 class CapacityAnswer(Protocol):

@@ -14,15 +14,15 @@ from hypothesis import strategies as st
 from kilotune.evaluators.executors.in_process import InProcessExecutor
 from kilotune.search import run
 from kilotune.search.budget import Budget
-from kilotune.search.kept_trials import EXACT_IN_DOUBLE, KeptTrial, KeptTrials
+from kilotune.search.kept_trials import LARGEST, KeptTrial, KeptTrials
 from kilotune.search.space import Assignment, Measurement
 from kilotune.search.study import Study
 from tests.search.test_racing import CONSTRAINTS, OBJECTIVES, RacingProblem
 
 VALUES = st.one_of(
-    st.floats(allow_nan=False),
+    st.floats(),
     st.integers(),  # beyond what a double holds as well
-    st.sampled_from([0, 0.0, -0.0, EXACT_IN_DOUBLE, EXACT_IN_DOUBLE + 1, True]),
+    st.sampled_from([0, 0.0, -0.0, LARGEST, LARGEST + 1, math.nan, True]),
 )
 MEASUREMENTS = st.builds(
     Measurement,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ import numpy as np
 from kilotune.codegen.onnx.batches import operations_of, outputs_of_images
 from kilotune.codegen.onnx.graph import ConvNode, Graph
 from kilotune.codegen.onnx.quantise import QuantisedGraph
-from kilotune.evaluators.cm.fidelity import Fidelity, fidelity
+from kilotune.evaluators.cm.fidelity import Fidelity, fidelities
 from kilotune.evaluators.cm.noisy_fidelity import AnalogueCores, interval, noisy_fidelity
 from kilotune.experiments.presentation.wording import counted
 from kilotune.experiments.problems.cm.image_data import ImageData
@@ -24,26 +25,29 @@ WITHOUT_DATA = (
 )
 
 
-def approximation(
+def approximations(
     graph: Graph, quantised: QuantisedGraph, data: ImageData | None, cores: AnalogueCores | None = None
-) -> dict[str, Any]:
-    """The fidelity on images that calibration has not seen, as JSON; `sentence` says it without its full stop. cores: what noise
-    does to it, too."""
+) -> Iterator[dict[str, Any]]:
+    """The fidelity on ever more images that calibration has not seen, as JSON; `sentence` says it without its full stop. cores: what
+    noise does to it, too, the last time."""
     if data is None:
-        return {"calibration_images": 0, "images": 0, "sentence": f"Integers: {WITHOUT_DATA}"}
+        yield {"calibration_images": 0, "images": 0, "sentence": f"Integers: {WITHOUT_DATA}"}
+        return
     images, labels = data.unseen
     most = most_compared(graph)
-    found = fidelity(graph, quantised, images[:most], None if labels is None else labels[:most])
-    figures = {name: value for name, value in dataclasses.asdict(found).items() if value is not None}
-    sentence = _sentence(found, data, len(images))
-    noise = {} if cores is None else _noise(graph, quantised, data, cores)
-    said = noise.pop("sentence", "")
-    return {
-        "calibration_images": data.calibration,
-        **figures,
-        **({"noise": noise} if noise else {}),
-        "sentence": f"{sentence}{'. ' + said if said else ''}",
-    }
+    made = dict[str, Any]()
+    for found in fidelities(graph, quantised, images[:most], None if labels is None else labels[:most]):
+        figures = {name: value for name, value in dataclasses.asdict(found).items() if value is not None}
+        made = {
+            "calibration_images": data.calibration,
+            **figures,
+            "sentence": _sentence(found, data, len(images)),
+        }
+        yield made
+    if cores is not None:
+        noise = _noise(graph, quantised, data, cores)
+        said = noise.pop("sentence")
+        yield {**made, "noise": noise, "sentence": f"{made['sentence']}. {said}"}
 
 
 def most_compared(graph: Graph, times: int = 1) -> int:

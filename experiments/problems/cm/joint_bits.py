@@ -18,7 +18,7 @@ from kilotune.evaluators.cm.fidelity import is_classifier
 from kilotune.evaluators.cm.noisy_fidelity import AnalogueCores
 from kilotune.experiments.presentation.section import Paragraph, Section
 from kilotune.experiments.presentation.wording import counted
-from kilotune.experiments.problems.cm.approximation import approximation
+from kilotune.experiments.problems.cm.approximation import approximations
 from kilotune.experiments.problems.cm.artefacts import NAMES, artefacts, describe
 from kilotune.experiments.problems.cm.figures.best import mapping_section
 from kilotune.experiments.problems.cm.image_data import ImageData
@@ -118,7 +118,8 @@ class JointBitsProblem(ExportsTexts):
         ]
 
     def _approximation(self, quantised: QuantisedGraph) -> dict[str, Any]:
-        return approximation(self.floats, quantised, self.data, self.space.question.cores)
+        *_, found = approximations(self.floats, quantised, self.data, self.space.question.cores)
+        return found
 
     @cached_property
     def _plain(self) -> dict[str, Any]:

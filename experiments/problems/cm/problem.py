@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
@@ -26,7 +26,7 @@ from kilotune.evaluators.cm.noisy_fidelity import AnalogueCores
 from kilotune.experiments.models.onnx_networks import MADE
 from kilotune.experiments.presentation.section import Paragraph, Section
 from kilotune.experiments.presentation.wording import counted
-from kilotune.experiments.problems.cm.approximation import approximation
+from kilotune.experiments.problems.cm.approximation import approximations
 from kilotune.experiments.problems.cm.artefacts import NAMES, artefacts, describe
 from kilotune.experiments.problems.cm.executable import load
 from kilotune.experiments.problems.cm.figures.best import mapping_section
@@ -115,24 +115,23 @@ class MappingProblem(MappedNetwork, ExportsTexts):
         sentence = f"no mapping takes less than {counted(ticks, 'tick')} per image on {counted(self.space.hardware.cores, 'core')}"
         return {"ticks_per_image": ticks, "sentence": sentence}
 
-    def approximation(self) -> dict[str, Any] | None:
-        """What the integers cost; None for a network without weights."""
+    def approximations(self) -> Iterator[dict[str, Any]]:
+        """What the integers cost, on ever more images; nothing for a network without weights."""
         if self.quantised is None or self.floats is None:
-            return None
+            return
         options = stored_fields(MappingOptions, self.request.options, "request")
         cores = None
         if options.noise is not None:
             cores = AnalogueCores(self.space.network.crossbar, options.noise, options.converter_bits or 8)
-        found = approximation(self.floats, self.quantised, self.data, cores)
-        if self.floats.left:
-            shown = ", ".join(f"{count} {name}" for name, count in self.floats.left.items())
-            sentence = f"Left for the host: {shown}. {found['sentence']}"
-            found = {**found, "left_for_the_host": dict(self.floats.left), "sentence": sentence}
-        if self.narrowed is None or self.data is None:
-            return found
-        widths = widths_of(self.narrowed, self.floats, self.data)
-        sentence = f"{widths.pop('sentence')}. {found['sentence']}"
-        return {**found, "widths": widths, "sentence": sentence}
+        said, left, found = "", dict(self.floats.left or {}), dict[str, Any]()
+        if left:
+            said = f"Left for the host: {', '.join(f'{count} {name}' for name, count in left.items())}. "
+        for one in approximations(self.floats, self.quantised, self.data, cores):
+            found = {**one, **({"left_for_the_host": left} if left else {}), "sentence": f"{said}{one['sentence']}"}
+            yield found
+        if self.narrowed is not None and self.data is not None:
+            widths = widths_of(self.narrowed, self.floats, self.data)
+            yield {**found, "sentence": f"{widths.pop('sentence')}. {found['sentence']}", "widths": widths}
 
     def texts(self, trial: Trial) -> dict[str, str | bytes]:
         """The mapping, its pictures, the state machines of the control units, and what executes it all."""

@@ -169,7 +169,7 @@ def test_the_summary_says_what_is_left_for_the_host(tmp_path: Path) -> None:
     path = tmp_path / "detector.onnx"
     onnx.save(with_a_head(), str(path))
     problem = build_problem(TuneRequest("cm", str(path), "anneal", options={"host": True}))
-    found = problem.approximation()
+    *_, found = problem.approximations()
     assert found is not None
     assert found["left_for_the_host"] == {"Reshape": 2, "Concat": 1}
     assert found["sentence"].startswith("Left for the host: 2 Reshape, 1 Concat. Integers: ")

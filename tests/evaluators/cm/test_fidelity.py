@@ -9,7 +9,7 @@ from onnx import helper
 from kilotune.codegen.onnx.importing import import_model
 from kilotune.codegen.onnx.quantise import quantise, random_images
 from kilotune.codegen.onnx.reference import evaluate
-from kilotune.evaluators.cm.fidelity import fidelity
+from kilotune.evaluators.cm.fidelity import fidelities, fidelity
 from tests.codegen.cm.digits import digits_images, digits_network
 from tests.codegen.cm.networks import model, outputs_of, single
 
@@ -63,3 +63,12 @@ def test_images_of_one_class_only_where_the_output_is_a_vector() -> None:
     integers = np.array([evaluate(quantised.graph, quantised.image(i), integer=True)["y"].item() for i in images])
     found = fidelity(graph, quantised, images, meant)
     assert (found.agreement, found.accuracy, found.float_accuracy) == ((meant == integers).mean(),) * 2 + (1.0,)
+
+
+def test_steps_are_the_first_images_and_the_last_is_all_of_them() -> None:
+    graph = import_model(digits_network(16), "digits")
+    images, labels = digits_images(16)
+    quantised, unseen, meant = quantise(graph, images[:64]), images[64:90], labels[64:90]
+    steps = list(fidelities(graph, quantised, unseen, meant))
+    assert [step.images for step in steps] == [1, 4, 16, 26]
+    assert steps == [fidelity(graph, quantised, unseen[: step.images], meant[: step.images]) for step in steps]

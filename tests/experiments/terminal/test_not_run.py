@@ -5,7 +5,10 @@ from __future__ import annotations
 import dataclasses
 import io
 import math
+import threading
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -14,6 +17,7 @@ from rich.console import Console
 
 from kilotune.evaluators.executors.in_process import InProcessExecutor
 from kilotune.experiments.problems.building import build_problem
+from kilotune.experiments.problems.cm.problem import MappingProblem
 from kilotune.experiments.studies.request_parsing import request_from
 from kilotune.experiments.studies.tuning import NOT_COMPARED, conclude
 from kilotune.experiments.terminal.summary import print_summary
@@ -51,15 +55,37 @@ def test_what_the_search_has_left_is_said_beside_what_it_has_used(asked_s: float
     assert f"Not run on a simulated uno, {said}" in shown.getvalue()
 
 
-def test_what_no_time_was_left_to_compare_with_the_input_is_said(tmp_path: Path) -> None:
+def digits_study(folder: Path) -> tuple[MappingProblem, Study]:
+    """A trained network with images, and one trial."""
     images, labels = digits_images(16)
-    onnx.save(digits_network(16), str(tmp_path / "digits.onnx"))
-    np.savez(tmp_path / "images.npz", images=images, labels=labels)
-    given = {"data": str(tmp_path / "images.npz")}
-    problem = build_problem(request_from("cm", input=str(tmp_path / "digits.onnx"), options=given))
+    onnx.save(digits_network(16), str(folder / "digits.onnx"))
+    np.savez(folder / "images.npz", images=images, labels=labels)
+    given = {"data": str(folder / "images.npz")}
+    problem = build_problem(request_from("cm", input=str(folder / "digits.onnx"), options=given))
+    assert isinstance(problem, MappingProblem)
     study = Study(problem.space, "random", seed=1)
-    result = study.run(InProcessExecutor(problem.space), Budget(trials=1))
-    for is_over, said in ((lambda: True, NOT_COMPARED), (lambda: False, "% right, ")):
-        outcome = conclude(problem, study, result, most_checked=0, is_over=is_over)
-        assert outcome.approximation is not None
-        assert said in outcome.approximation["sentence"]
+    study.run(InProcessExecutor(problem.space), Budget(trials=1))
+    return problem, study
+
+
+def test_what_no_time_was_left_to_compare_with_the_input_is_said(tmp_path: Path) -> None:
+    problem, study = digits_study(tmp_path)
+    outcome = conclude(problem, study, study.result(), most_checked=0, is_over=lambda: True)
+    assert outcome.approximation == {"sentence": NOT_COMPARED}
+
+
+def test_what_was_compared_in_time_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    problem, study = digits_study(tmp_path)
+    every = list(problem.approximations())
+    assert conclude(problem, study, study.result(), most_checked=0).approximation == every[-1]
+    over: list[bool] = []
+
+    def two_in_time(_: MappingProblem) -> Iterator[dict[str, Any]]:
+        yield from every[:2]
+        over.append(True)
+        threading.Event().wait()
+
+    monkeypatch.setattr(MappingProblem, "approximations", two_in_time)
+    outcome = conclude(problem, study, study.result(), most_checked=0, is_over=lambda: bool(over))
+    assert outcome.approximation == every[1]
+    assert "Integers on 4 of 533 images that calibration has not seen" in every[1]["sentence"]
