@@ -61,6 +61,9 @@ COMPILED = (
 OF_ALL_ROUNDINGS = "kilotune.evaluators.fixed_point.kernel:load_all_roundings()"
 """What loads it for all roundings, where programs do not round as the papers' do."""
 
+OF_32_BITS = "kilotune.evaluators.fixed_point.kernel:load_wide_kernel()"
+"""What loads it for programs that have 32 bits somewhere."""
+
 LEAST_FLIPS_ADVISED = 0.01
 """Expected flips of training samples below which there are none to ask fewer of."""
 
@@ -216,6 +219,8 @@ def libraries(request: TuneRequest) -> tuple[str, ...]:
     named = (*(("onnx", "tflite") if is_trained_model(Path(request.input)) else LIBRARIES), *COMPILED)
     if request.options.get("rounding", Rounding.TOWARD_ZERO.value) != Rounding.TOWARD_ZERO.value:
         named = (*named, OF_ALL_ROUNDINGS)
+    if request.space == SeeDotSpace.name or request.options.get("wide"):
+        named = (*named, OF_32_BITS)
     return named if request.options.get("ram_limit_bytes") is None else (*named, LIBRARY)
 
 
