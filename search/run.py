@@ -134,6 +134,7 @@ class Run:
             record.bound = max(record.bound, strategy.bound)
             if isinstance(strategy, WarmStartedStrategy):
                 record.procedure, record.procedure_ended = strategy.procedure, strategy.procedure_ended
+                record.procedure_given_up = strategy.given_up
             if proposals:
                 self._round_hurdle = None if named is None else self._hurdle(named)
                 trials = self._answer(proposals)

@@ -19,20 +19,22 @@ from kilotune.search.work_sharing import SharedStudy, SoleWorker, WorkSharing, a
 
 class StudyRecord:
     """The trials of a study of `space`, and its standing. `bound`: a loss of the first objective that no candidate beats.
-    `procedure`: the answer of the space's own procedure, once that has ended (`procedure_ended`), where it found one.
+    `procedure`: the answer of the space's own procedure, once that has ended (`procedure_ended`), where it found one;
+    `procedure_given_up`: it took too long over a thought (`search.warm_start`).
     Without a store it lives in memory only."""
 
     status: Status
     outcome: Outcome | None
     procedure: Trial | None
     procedure_ended: bool
+    procedure_given_up: bool
 
     def __init__(self, space: Space, name: str, store: Store | None) -> None:
         self.space, self.name = space, name
         self.book = TrialBook(space)
         self.status, self.outcome = Status.RUNNING, None
         self.bound = space.start().bound()
-        self.procedure, self.procedure_ended = None, False
+        self.procedure, self.procedure_ended, self.procedure_given_up = None, False, False
         self.elapsed_before_s = 0.0  # of earlier runs
         self._store = store
         self._unwritten: list[TrialRow] = []

@@ -3,16 +3,25 @@ than the paper's answer once that has been measured.
 
 The candidates are trials like any others: they are stored, cost budget, and a resumed study proposes them again. A comparison
 does without, for its strategies would all owe their first good candidate to the procedure.
+
+A procedure may ask a solver that answers in a second or not at all. So one of its thoughts has half of the time that is left, and the
+strategy has the rest: a search that never began would have nothing to show but what the procedure proposes first.
 """
 
 from __future__ import annotations
 
+import math
+import time
 from collections.abc import Sequence
 
+from kilotune.search.abandoning import abandonable
 from kilotune.search.front import Rank
 from kilotune.search.racing import NamesHurdle
 from kilotune.search.space import Assignment, Clock, HasFallback, HasProcedure, Space, Trial
 from kilotune.search.strategy import UNKNOWN_BOUND, ClockAware, Outcome, SteppedStrategy, Steps, Strategy, TimeAware
+
+THOUGHT_SHARE = 0.5
+"""Of the time that is left, how much one thought of the procedure has."""
 
 
 class WarmStart:
@@ -38,7 +47,8 @@ class WarmStart:
 class WarmStartedStrategy:
     """A warm start, then a strategy, which hears of its own proposals only.
 
-    `procedure`: the trial of the procedure's answer; None until the procedure has ended, and where there is none.
+    `procedure`: the trial of the procedure's answer; None until the procedure has ended, and where there is none. `given_up`: it took too
+    long over a thought, and will not end.
     """
 
     def __init__(self, space: Space, strategy: Strategy) -> None:
@@ -48,7 +58,10 @@ class WarmStartedStrategy:
         self._strategy = strategy
         self._named = strategy if isinstance(strategy, NamesHurdle) else None
         self._last: Trial | None = None
+        self._clock: Clock = time.monotonic
+        self._seconds_left = math.inf
         self.procedure: Trial | None = None
+        self.given_up = False
 
     @property
     def outcome(self) -> Outcome | None:
@@ -57,7 +70,7 @@ class WarmStartedStrategy:
     @property
     def procedure_ended(self) -> bool:
         """Whether there is a procedure, and it came to its end, with an answer or without."""
-        return self._has_procedure and not self._opens
+        return self._has_procedure and not self._opens and not self.given_up
 
     @property
     def bound(self) -> float:
@@ -69,20 +82,33 @@ class WarmStartedStrategy:
         return None if self._opens or self._named is None else self._named.hurdle
 
     def allow(self, seconds: float) -> None:
+        self._seconds_left = seconds
         if isinstance(self._strategy, TimeAware):
             self._strategy.allow(seconds)
 
     def count_by(self, clock: Clock) -> None:
+        self._clock = clock
         if isinstance(self._strategy, ClockAware):
             self._strategy.count_by(clock)
 
     def propose(self, count: int) -> list[Assignment]:
         if self._opens:
-            proposals = self._stepped.propose(count)
+            proposals = self._opening(count)
             if self._opens:
                 return proposals
-            self.procedure = self._last if self._has_procedure else None
+            self.procedure = self._last if self.procedure_ended else None
         return self._strategy.propose(count)
+
+    def _opening(self, count: int) -> list[Assignment]:
+        """What the warm start proposes; nothing where it thinks for too long, and then never again."""
+        if math.isinf(self._seconds_left):
+            return self._stepped.propose(count)
+        end_s = self._clock() + THOUGHT_SHARE * self._seconds_left
+        proposals = list[Assignment]()
+        with abandonable(lambda: self._clock() >= end_s) as thinking:
+            proposals = self._stepped.propose(count)
+        self.given_up = thinking.abandoned
+        return [] if thinking.abandoned else proposals
 
     def learn(self, trials: Sequence[Trial]) -> None:
         if self._opens:
@@ -94,4 +120,4 @@ class WarmStartedStrategy:
 
     @property
     def _opens(self) -> bool:
-        return self._stepped.outcome is None
+        return self._stepped.outcome is None and not self.given_up

@@ -61,7 +61,8 @@ def procedure_in_time(
     if study.procedure_ended:
         return _ended(study.procedure)
     if is_over is not never and study.procedure_first and result.status not in ENDED_EARLY:
-        return ProcedureOutcome(ProcedureState.NOT_ENDED, seconds=result.elapsed_s)
+        at_it_s = None if study.procedure_given_up else result.elapsed_s
+        return ProcedureOutcome(ProcedureState.NOT_ENDED, seconds=at_it_s)
     measured = made_in_time(is_over, lambda: (measure(),))
     if measured is None:
         return ProcedureOutcome(ProcedureState.NOT_ENDED)

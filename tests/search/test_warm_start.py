@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -100,3 +101,24 @@ def test_the_fallback_is_not_the_answer_of_a_procedure_that_has_none() -> None:
     study.run(InProcessExecutor(space), Budget(trials=10))
     assert study.trials()[0].assignment == space.fallback()
     assert study.procedure is None
+
+
+@dataclass(frozen=True)
+class ThinksForGood(WithProcedure):
+    """Its procedure never comes to its second proposal."""
+
+    def procedure(self) -> Procedure:
+        yield [{d.name: d.options[0] for d in self.decisions}]
+        threading.Event().wait()
+
+
+def test_a_procedure_that_thinks_for_too_long_leaves_time_for_the_strategy() -> None:
+    space = ThinksForGood(12, 4, 5, pairs=9)
+    study = Study(space, "random", 3, procedure_first=True)
+    study.run(InProcessExecutor(space), Budget(seconds=1.0))
+    plain = Study(space, "random", 3)
+    plain.run(InProcessExecutor(space), Budget(trials=5))
+    found = [trial.assignment for trial in study.trials()]
+    assert found[0] == space.fallback()
+    assert found[2:7] == [trial.assignment for trial in plain.trials()]
+    assert (study.procedure, study.procedure_ended, study.procedure_given_up) == (None, False, True)
