@@ -21,7 +21,7 @@ from kilotune.search.space import Assignment, Clock, HasFallback, HasProcedure, 
 from kilotune.search.strategy import UNKNOWN_BOUND, ClockAware, Outcome, SteppedStrategy, Steps, Strategy, TimeAware
 
 THOUGHT_SHARE = 0.5
-"""Of the time that is left, how much one thought of the procedure has."""
+"""How much of the time that is left one thought of the procedure has."""
 
 
 class WarmStart:
