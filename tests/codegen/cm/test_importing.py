@@ -191,7 +191,7 @@ REFUSED = {
     ),
     "channels": (
         lambda: single("Conv", [1, 4, 5, 5], [np.zeros((2, 3, 1, 1), np.float32)]),
-        r"expected weights for 4 channels in 1 groups, found shape \[2, 3, 1, 1\]",
+        r"expected weights for 4 channels in 1 group, found shape \[2, 3, 1, 1\]",
     ),
     "kernel": (
         lambda: single("MaxPool", [1, 2, 3, 3], kernel_shape=[4, 4]),
