@@ -34,7 +34,7 @@ KNOWN = {
 }
 
 
-@pytest.mark.parametrize(("proto", "channels"), zip(KNOWN.values(), (3, 6, 5), strict=True), ids=KNOWN)
+@pytest.mark.parametrize(("proto", "channels"), list(zip(KNOWN.values(), (3, 6, 5), strict=True)), ids=KNOWN)
 def test_with_channels_last_both_orders_are_the_same_image(proto: Any, channels: int) -> None:
     for given in ((channels, 7, 9), (7, 9, channels)):
         graph = import_model(proto, "net", given)
