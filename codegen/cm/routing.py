@@ -31,13 +31,11 @@ DistanceArray = NDArray[np.int16]
 
 @dataclass(frozen=True, eq=False)
 class RouteTables:
-    """distance: links between nodes, [nodes, nodes]. step: link numbers by table (lowest, highest), [2, nodes, nodes].
-    detour: the first link of a detour by shape - 6, -1 without one; detour_table: which table it follows then."""
+    """distance: links between nodes, [nodes, nodes]. step: link numbers by table (lowest, highest), [2, nodes, nodes]. source, target:
+    the nodes of a link. What not all who ask for routes need is computed when it is first asked for."""
 
     distance: LinkArray
     step: LinkArray
-    detour: LinkArray
-    detour_table: LinkArray
     source: LinkArray
     target: LinkArray
 
@@ -45,6 +43,21 @@ class RouteTables:
     def step_by_goal(self) -> LinkArray:
         """`step` by table, goal and node: all that one route asks for lies close together."""
         return np.ascontiguousarray(self.step.transpose(0, 2, 1))
+
+    @property
+    def detour(self) -> LinkArray:
+        """The first link of a detour by shape - 6, -1 without one, [2, nodes, nodes]."""
+        return self._detours[0]
+
+    @property
+    def detour_table(self) -> LinkArray:
+        """Which table a detour follows then, [2, nodes, nodes]."""
+        return self._detours[1]
+
+    @cached_property
+    def _detours(self) -> tuple[LinkArray, LinkArray]:
+        away = np.minimum(self.distance, FAR).astype(np.int16)
+        return _detours(_outgoing(self.source, self.target, len(away)), away, self.step, self.target, len(away) - 1)
 
     @cached_property
     def short_distance(self) -> NDArray[np.uint16]:
@@ -99,14 +112,19 @@ def route_tables(hardware: Hardware) -> RouteTables:
     nodes, gmem = hardware.cores + 1, hardware.gmem
     source = np.array([link.source for link in hardware.links], dtype=np.int32)
     target = np.array([link.target for link in hardware.links], dtype=np.int32)
-    outgoing: list[list[int]] = [[] for _ in range(nodes)]
-    for number in sorted(range(len(source)), key=lambda n: int(target[n])):
-        outgoing[source[number]].append(number)
+    outgoing = _outgoing(source, target, nodes)
     away = _distances([[int(target[number]) for number in links] for links in outgoing], gmem)
     distance = away.astype(np.int32)
     distance[away == FAR] = UNREACHABLE
-    step = _steps(outgoing, away, target, gmem)
-    return RouteTables(distance, step, *_detours(outgoing, away, step, target, gmem), source, target)
+    return RouteTables(distance, _steps(outgoing, away, target, gmem), source, target)
+
+
+def _outgoing(source: LinkArray, target: LinkArray, nodes: int) -> list[list[int]]:
+    """The links of each node, by where they lead."""
+    found: list[list[int]] = [[] for _ in range(nodes)]
+    for number in np.argsort(target, kind="stable").tolist():
+        found[source[number]].append(number)
+    return found
 
 
 def neighbours(hardware: Hardware) -> tuple[tuple[int, ...], ...]:
