@@ -312,7 +312,8 @@ class _StageText:
                 kept = self._kept(f"scale{step}", scale), self._kept(f"offset{step}", offset)
                 return {"operation": "affine", "scale": kept[0], "offset": kept[1]}
             case AddNode():
-                return {"operation": "add", "shifts": list(node.shifts or (0,) * len(node.inputs)), "bias": None}
+                shifts = list(node.shifts or (0,) * len(node.inputs))
+                return {"operation": "subtract" if node.subtracts else "add", "shifts": shifts, "bias": None}
             case ProductNode():
                 return {"operation": "product"}
             case TableNode():

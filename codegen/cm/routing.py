@@ -21,18 +21,21 @@ to the goal the nearest, and the nearest but one."""
 
 UNREACHABLE = 1 << 20
 
+FAR = np.iinfo(np.int16).max
+"""No path, in distances of two bytes, which take half the time of four: there is no memory for tables of so many nodes, and a
+shortest path has fewer links than there are nodes."""
+
 LinkArray = NDArray[np.int32]
+DistanceArray = NDArray[np.int16]
 
 
 @dataclass(frozen=True, eq=False)
 class RouteTables:
-    """distance: links between nodes, [nodes, nodes]. step: link numbers by table (lowest, highest), [2, nodes, nodes].
-    detour: the first link of a detour by shape - 6, -1 without one; detour_table: which table it follows then."""
+    """distance: links between nodes, [nodes, nodes]. step: link numbers by table (lowest, highest), [2, nodes, nodes]. source, target:
+    the nodes of a link. What not all who ask for routes need is computed when it is first asked for."""
 
     distance: LinkArray
     step: LinkArray
-    detour: LinkArray
-    detour_table: LinkArray
     source: LinkArray
     target: LinkArray
 
@@ -40,6 +43,31 @@ class RouteTables:
     def step_by_goal(self) -> LinkArray:
         """`step` by table, goal and node: all that one route asks for lies close together."""
         return np.ascontiguousarray(self.step.transpose(0, 2, 1))
+
+    @property
+    def detour(self) -> LinkArray:
+        """The first link of a detour by shape - 6, -1 without one, [2, nodes, nodes]."""
+        return self._detours[0]
+
+    @property
+    def detour_table(self) -> LinkArray:
+        """Which table a detour follows then, [2, nodes, nodes]."""
+        return self._detours[1]
+
+    @cached_property
+    def _detours(self) -> tuple[LinkArray, LinkArray]:
+        away = np.minimum(self.distance, FAR).astype(np.int16)
+        return _detours(_outgoing(self.source, self.target, len(away)), away, self.step, self.target, len(away) - 1)
+
+    @cached_property
+    def short_distance(self) -> NDArray[np.uint16]:
+        """`distance` in two bytes; without a path the most that they hold."""
+        return np.minimum(self.distance, np.iinfo(np.uint16).max).astype(np.uint16)
+
+    @cached_property
+    def longest(self) -> int:
+        """Links of the longest shortest path."""
+        return int(self.distance.max(where=self.distance < UNREACHABLE, initial=0))
 
     def route(self, start: int, goal: int, shape: int) -> tuple[int, ...]:
         """Link numbers. ValueError when there is no path. A detour that does not exist is the route of shape 0 or 1."""
@@ -84,19 +112,19 @@ def route_tables(hardware: Hardware) -> RouteTables:
     nodes, gmem = hardware.cores + 1, hardware.gmem
     source = np.array([link.source for link in hardware.links], dtype=np.int32)
     target = np.array([link.target for link in hardware.links], dtype=np.int32)
-    outgoing: list[list[int]] = [[] for _ in range(nodes)]
-    for number in sorted(range(len(source)), key=lambda n: int(target[n])):
-        outgoing[source[number]].append(number)
-    distance = _distances([[int(target[number]) for number in links] for links in outgoing], gmem)
-    step = np.full((2, nodes, nodes), -1, dtype=np.int32)
-    for node in range(nodes):
-        for table, order in ((0, reversed(outgoing[node])), (1, outgoing[node])):
-            for number in order:  # the last one that fits stays
-                after = int(target[number])
-                nearer = distance[after] + 1 == distance[node]
-                nearer &= (np.arange(nodes) == after) | (after != gmem)
-                step[table, node, nearer] = number
-    return RouteTables(distance, step, *_detours(outgoing, distance, step, target, gmem), source, target)
+    outgoing = _outgoing(source, target, nodes)
+    away = _distances([[int(target[number]) for number in links] for links in outgoing], gmem)
+    distance = away.astype(np.int32)
+    distance[away == FAR] = UNREACHABLE
+    return RouteTables(distance, _steps(outgoing, away, target, gmem), source, target)
+
+
+def _outgoing(source: LinkArray, target: LinkArray, nodes: int) -> list[list[int]]:
+    """The links of each node, by where they lead."""
+    found: list[list[int]] = [[] for _ in range(nodes)]
+    for number in np.argsort(target, kind="stable").tolist():
+        found[source[number]].append(number)
+    return found
 
 
 def neighbours(hardware: Hardware) -> tuple[tuple[int, ...], ...]:
@@ -109,68 +137,115 @@ def neighbours(hardware: Hardware) -> tuple[tuple[int, ...], ...]:
     return tuple(tuple(sorted(others)) for others in found)
 
 
-def _distances(following: list[list[int]], gmem: int) -> LinkArray:
-    """Links between nodes, [nodes, nodes]: breadth first from all nodes at once, backwards from the goals. following: where the
-    links of a node lead."""
+def _distances(following: list[list[int]], gmem: int) -> DistanceArray:
+    """Links between nodes, [nodes, nodes], `FAR` without a path: breadth first from all nodes at once, backwards from the goals.
+    following: where the links of a node lead."""
     nodes = len(following)
-    distance = np.full((nodes, nodes), UNREACHABLE, dtype=np.int32)
-    np.fill_diagonal(distance, 0)
     after = np.full((max(map(len, following)), nodes), nodes)  # row `nodes` of the frontier is empty
     for node, targets in enumerate(following):
         after[: len(targets), node] = targets
     reached = np.packbits(np.eye(nodes, dtype=bool), axis=1)  # [nodes, goals / 8]
-    only_gmem, nearest, links = reached[gmem].copy(), reached.copy(), 0
+    only_gmem, links = reached[gmem].copy(), 0
+    frontier = np.vstack((reached, np.zeros_like(reached[:1])))
+    nearest, others = frontier[:-1].copy(), np.empty_like(reached)
+    digits: list[NDArray[np.uint8]] = []  # of the distances, the lowest first, packed as `reached`
     while nearest.any():
         links += 1
-        nearest[gmem] &= only_gmem
-        frontier = np.vstack((nearest, np.zeros_like(nearest[:1])))
-        nearest = np.zeros_like(reached)
+        frontier[:-1] = nearest
+        frontier[gmem] &= only_gmem
+        nearest[:] = 0
         for ahead in after:
-            nearest |= frontier[ahead]
-        nearest &= ~reached
+            nearest |= np.take(frontier, ahead, axis=0, out=others, mode="clip")  # "raise" would copy
+        nearest &= np.invert(reached, out=others)
         reached |= nearest
-        distance[np.unpackbits(nearest, axis=1, count=nodes).astype(bool)] = links
+        digits += [np.zeros_like(reached) for _ in range(links.bit_length() - len(digits))]
+        for place, digit in enumerate(digits):
+            if links >> place & 1:
+                digit |= nearest
+    distance = np.empty((nodes, nodes), dtype=np.int16)
+    for node, row in enumerate(distance):  # which stays in the processor's cache
+        row[:] = FAR
+        row[np.unpackbits(reached[node], count=nodes).astype(bool)] = 0
+        for place, digit in enumerate(digits):
+            row |= np.unpackbits(digit[node], count=nodes).astype(np.int16) << place
     return distance
 
 
+def _steps(outgoing: list[list[int]], distance: DistanceArray, target: LinkArray, gmem: int) -> LinkArray:
+    """The first links of the shortest paths, by table: to the lowest and to the highest neighbour. GMEM is only where they end."""
+    nodes = len(distance)
+    step = np.full((2, nodes, nodes), -1, dtype=np.int32)
+    for node, links in enumerate(outgoing):
+        nearer = distance[target[links]] - distance[node] == -1
+        for number, there in zip(links, nearer, strict=True):
+            if target[number] == gmem:
+                there[:gmem] = there[gmem + 1 :] = False
+        _last_there(step[1, node], links, nearer)
+        _last_there(step[0, node], links[::-1], nearer[::-1])
+    return step
+
+
+def _last_there(row: LinkArray, links: list[int], there: NDArray[np.bool_]) -> None:
+    """Puts into the row, by goal, the last of the links that is `there` [links, goals]."""
+    for number, where in zip(links, there, strict=True):
+        np.copyto(row, number, where=where)
+
+
 def _detours(
-    outgoing: list[list[int]], distance: LinkArray, step: LinkArray, target: LinkArray, gmem: int
+    outgoing: list[list[int]], distance: DistanceArray, step: LinkArray, target: LinkArray, gmem: int
 ) -> tuple[LinkArray, LinkArray]:
     """By the lowest and the highest neighbour that is not on a shortest path and from which one does not lead back; from GMEM by
     other ports, however far they are: a port that is the nearest for many streams would else have to send them all."""
     nodes = len(distance)
     first = np.full((2, nodes, nodes), -1, dtype=np.int32)
     follow = np.zeros((2, nodes, nodes), dtype=np.int32)
-    everywhere = np.arange(nodes)
-    for node in range(nodes):
+    everywhere_reached = bool(distance.max() < FAR)
+    back = _links_back(outgoing, target)
+    for node, ports in enumerate(outgoing):
         if node == gmem:
-            first[:, node], follow[1, node] = _other_ports(outgoing[node], distance, target, gmem), 1
+            first[:, node], follow[1, node] = _other_ports(ports, distance, target, gmem), 1
             continue
-        others = everywhere != node
-        for shape, order in ((0, reversed(outgoing[node])), (1, outgoing[node])):
-            for number in order:
-                after = int(target[number])
-                if after == gmem:
-                    continue
-                longer = (distance[after] >= distance[node]) & (distance[after] <= distance[node] + 1) & others
-                for table in (1, 0):
-                    # Two steps on: with at most one link lost, the node itself could only come back at once.
-                    back = target[step[table, after]] == node
-                    fits = longer & ~back & (distance[after] < UNREACHABLE)
-                    first[shape, node, fits] = number
-                    follow[shape, node, fits] = table
+        links = [number for number in ports if target[number] != gmem]
+        ahead = target[links]
+        away = distance[ahead]
+        fits = (away - distance[node]).view(np.uint16) <= 1  # as far, or one link farther
+        fits[:, node] = False
+        if not everywhere_reached:
+            fits &= away < FAR
+        # Two steps on: with at most one link lost, the node itself could only come back at once.
+        by_lowest, by_highest = (fits & (step[table, ahead] != back[table, links, None]) for table in (0, 1))
+        for shape, order in ((0, slice(None, None, -1)), (1, slice(None))):
+            either = (by_lowest | by_highest)[order]
+            _last_there(first[shape, node], links[order], either)
+            for where, lowest in zip(either, by_lowest[order], strict=True):
+                np.copyto(follow[shape, node], ~lowest, where=where)
     return first, follow
 
 
-def _other_ports(ports: list[int], distance: LinkArray, target: LinkArray, gmem: int) -> LinkArray:
+def _links_back(outgoing: list[list[int]], target: LinkArray) -> LinkArray:
+    """By table and link, that from its target to its source which the table has; -2 where there is none."""
+    lowest: dict[tuple[int, int], int] = {}
+    highest: dict[tuple[int, int], int] = {}
+    for node, links in enumerate(outgoing):
+        for number in links:
+            lowest.setdefault((node, int(target[number])), number)
+            highest[node, int(target[number])] = number
+    found = np.full((2, len(target)), -2, dtype=np.int32)
+    for node, links in enumerate(outgoing):
+        for table, back in enumerate((lowest, highest)):
+            found[table, links] = [back.get((int(target[number]), node), -2) for number in links]
+    return found
+
+
+def _other_ports(ports: list[int], distance: DistanceArray, target: LinkArray, gmem: int) -> LinkArray:
     """GMEM's links by goal, [2, nodes]: of those that begin no shortest path the one nearest to the goal, and the nearest but one; -1 where
     there is none, and to GMEM itself."""
     found = np.full((2, len(distance)), -1, dtype=np.int32)
     links = np.array(sorted(ports), dtype=np.int32)
     away = distance[target[links]]  # [ports, nodes]
-    away[away < distance[gmem]] = UNREACHABLE
-    away[:, gmem] = UNREACHABLE
+    away[away < distance[gmem]] = FAR
+    away[:, gmem] = FAR
     order = np.argsort(away, axis=0, kind="stable")[:2]
-    reached = np.take_along_axis(away, order, axis=0) < UNREACHABLE
+    reached = np.take_along_axis(away, order, axis=0) < FAR
     found[: len(order)] = np.where(reached, links[order], -1)
     return found

@@ -52,6 +52,8 @@ def result_bounds(node: Node, operands: Sequence[Bounds], shape: TensorShape) ->
     if isinstance(node, AddNode):
         shifts = node.shifts or (0,) * len(operands)
         ends = [[int(rounded_shift(np.asarray(end), s)) for end in o] for o, s in zip(operands, shifts, strict=True)]
+        if node.subtracts:
+            ends[1:] = [[-high, -low] for low, high in ends[1:]]
         return sum(low for low, _ in ends), sum(high for _, high in ends)
     if isinstance(node, ProductNode):
         ends_of_all = [int(math.prod(ends)) for ends in product(*operands)]

@@ -191,9 +191,10 @@ class AffineNode(Node):
 @dataclass(frozen=True, eq=False)
 class AddNode(Node):
     """The sum of two or more tensors of one shape; in a quantised graph each is first shifted right by so many bits, rounding
-    to nearest, or left where that is negative."""
+    to nearest, or left where that is negative. subtracts: all but the first count with the opposite sign."""
 
     shifts: tuple[int, ...] = ()
+    subtracts: bool = field(default=False, metadata={"content_absent_as": False})
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,16 +9,15 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from kilotune.codegen.arrays import Array
-from kilotune.codegen.counts import counted
 from kilotune.codegen.diagnostics import InputError
 from kilotune.codegen.onnx.constants import FOLDED, decode
 from kilotune.codegen.onnx.folding import fold
 from kilotune.codegen.onnx.graph import Graph, GraphOutput, check_size
+from kilotune.codegen.onnx.image_shape import image_shape
 from kilotune.codegen.onnx.imported import Imported, OnnxNode, OnnxValue, canonical_shape
 from kilotune.codegen.onnx.node_order import in_running_order
 from kilotune.codegen.onnx.obstacles import MAIN_DOMAINS, Obstacles, error_at, operator_name
 from kilotune.codegen.onnx.operators import CONVERTERS, SUPPORTED
-from kilotune.codegen.onnx.views import has_channels_last
 
 MOST_FILE_BYTES = (1 << 31) - 1
 """What protobuf can hold; larger networks keep their weights in files beside the model."""
@@ -54,8 +53,8 @@ def load_model(path: Path) -> Any:
 def import_model(model: Any, path: str, input_shape: Sequence[int] | None = None, host: bool = False) -> Graph:
     """The network of a ModelProto; `path` is for messages and for external data.
 
-    input_shape: (channels, height, width) instead of the file's. host: nodes that cannot be mapped, and all that read what they
-    write, are left for the host, and what they read of the rest are outputs. Batch normalisation and constant factors are
+    input_shape: (channels, height, width) instead of the file's, see `image_shape`. host: nodes that cannot be mapped, and all that
+    read what they write, are left for the host, and what they read of the rest are outputs. Batch normalisation and constant factors are
     folded into the convolution before them where nothing else reads it.
     """
     obstacles = Obstacles(path)
@@ -93,8 +92,7 @@ def _start(model: Any, path: str, input_shape: Sequence[int] | None) -> Imported
         names = ", ".join(repr(value.name) for value in images) or "none"
         raise InputError(path, subject="graph inputs", expected="one image", found=names)
     image = images[0]
-    shape = _image_shape(path, image, input_shape)
-    last = len(shape) == 4 and has_channels_last(model.graph.node, image.name)
+    shape, last = image_shape(path, model.graph, image, constants, input_shape)
     canonical = canonical_shape((shape[0], shape[3], shape[1], shape[2]) if last else shape)
     try:
         check_size(canonical)
@@ -102,25 +100,6 @@ def _start(model: Any, path: str, input_shape: Sequence[int] | None) -> Imported
         raise error_at(path, f"input {image.name!r}", error) from None
     values = {image.name: OnnxValue(image.name, shape, channels_last=last)}
     return Imported(constants, values, {image.name: canonical})
-
-
-def _image_shape(path: str, image: Any, given: Sequence[int] | None) -> tuple[int, ...]:
-    sizes = [d.dim_value if d.HasField("dim_value") else d.dim_param or "?" for d in image.type.tensor_type.shape.dim]
-    place = f"input {image.name!r}"
-    if given is not None:
-        if len(given) + 1 != len(sizes) or min(given) < 1:
-            raise InputError(path, place=place, expected=f"{len(sizes) - 1} sizes of an image", found=str(list(given)))
-        return (1, *(int(d) for d in given))
-    if not 2 <= len(sizes) <= 4:
-        expected = "a batch of images (batch, channels, height, width), of sequences or of vectors"
-        raise InputError(path, place=place, expected=expected, found=f"{counted(len(sizes), 'dimension')}")
-    if isinstance(sizes[0], str):
-        sizes[0] = 1  # a free batch size: images come one after the other anyway
-    dynamic = [d for d in sizes if isinstance(d, str) or d < 1]
-    if dynamic:
-        shown = "x".join(str(d) for d in sizes)
-        raise InputError(path, place=place, expected="fixed channels, height and width", found=f"dynamic shape {shown}")
-    return tuple(int(d) for d in sizes)
 
 
 def _call(proto: Any, opset: int, path: str) -> OnnxNode:

@@ -113,9 +113,9 @@ def _power(imported: Imported, call: OnnxNode) -> None:
 
 
 def _arithmetic(imported: Imported, call: OnnxNode) -> None:
-    """Add, Sum, Sub, Mul, Div: images may be added and multiplied; all else needs a constant for each channel."""
+    """Add, Sum, Sub, Mul, Div: images may be added, subtracted and multiplied; all else needs a constant for each channel."""
     images = [name for name in call.inputs if name in imported.values]
-    if len(images) == len(call.inputs) and call.operator in ("Add", "Sum", "Mul"):
+    if len(images) == len(call.inputs) and call.operator in ("Add", "Sum", "Sub", "Mul"):
         _of_images(imported, call)
         return
     if len(images) != 1 or len(call.inputs) != 2:
@@ -152,7 +152,7 @@ def _per_channel(constant: Array, value: OnnxValue, shape: TensorShape) -> Array
 
 
 def _of_images(imported: Imported, call: OnnxNode) -> None:
-    """A sum or a product of images, of which some may be one pixel or one channel that goes for all."""
+    """A sum, a difference or a product of images, of which some may be one pixel or one channel that goes for all."""
     values = [imported.value(name, any_order=True) for name in call.inputs]
     first = values[0]
     if len(values) == 1:
@@ -167,7 +167,7 @@ def _of_images(imported: Imported, call: OnnxNode) -> None:
     whole = max(values, key=lambda v: math.prod(v.shape))
     like = OnnxValue(whole.tensor, np.broadcast_shapes(*(v.shape for v in values)), whole.flattened)
     if call.operator != "Mul":
-        node: AddNode | ProductNode = AddNode(operands, call.output)
+        node: AddNode | ProductNode = AddNode(operands, call.output, subtracts=call.operator == "Sub")
     else:
         node = ProductNode(operands, call.output)
     imported.emit(node, target, like.shape, like.flattened)

@@ -102,7 +102,8 @@ def pointwise(node: Node, operands: list[Array], channels: slice | Array = slice
         case AddNode():
             shifts = node.shifts or (0,) * len(operands)
             shifted = [rounded_shift(x, s) if s else x for x, s in zip(operands, shifts, strict=True)]
-            return np.asarray(sum(shifted[1:], shifted[0]))
+            others = [-x for x in shifted[1:]] if node.subtracts else shifted[1:]
+            return np.asarray(sum(others, shifted[0]))
         case ProductNode():
             return np.asarray(first * operands[1])
         case FunctionNode():

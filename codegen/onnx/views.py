@@ -6,8 +6,6 @@ A converter raises ValueError "expected X, found Y"; the importer adds file and 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
-from typing import Any
 
 import numpy as np
 
@@ -138,19 +136,6 @@ def transpose(imported: Imported, call: OnnxNode) -> None:
             f"expected a transposition inside a channel shuffle, or of channels behind the image or back, found perm {perm}"
         )
     imported.values[call.output] = OnnxValue(value.tensor, shape, False, value.grouped, not value.transposed)
-
-
-def has_channels_last(protos: Iterable[Any], image: str) -> bool:
-    """Whether the file transposes its image so that channels come first, before anything that asks where they are."""
-    names = {image}
-    for proto in protos:
-        if not names.intersection(proto.input):
-            continue
-        if proto.op_type == "Transpose":
-            return any(a.name == "perm" and list(a.ints) == TO_FRONT for a in proto.attribute)
-        if proto.op_type in ANY_ORDER:
-            names.update(proto.output)
-    return False
 
 
 def pad(imported: Imported, call: OnnxNode) -> None:

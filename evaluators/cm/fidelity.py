@@ -88,5 +88,16 @@ def is_classifier(graph: Graph) -> bool:
     return len(graph.outputs) == 1 and (high, wide) == (1, 1) and (channels > 1 or _ends_in_classes(graph))
 
 
+def class_count(graph: Graph) -> int | None:
+    """How many classes a classifier's output tells apart; None where the output is no scores of classes, or where nodes are left for the
+    host, which may choose among others."""
+    if graph.left or not is_classifier(graph):
+        return None
+    scores = next(
+        (n.inputs[0] for n in graph.nodes if isinstance(n, ArgMaxNode) and n.output == graph.output), graph.output
+    )
+    return graph.shapes[scores][0]
+
+
 def _ends_in_classes(graph: Graph) -> bool:
     return any(isinstance(node, ArgMaxNode) and node.output == graph.output for node in graph.nodes)

@@ -26,8 +26,9 @@ def read_images(path: Path) -> tuple[str, Array]:
     return found, raw
 
 
-def read_labels(path: Path, images: int) -> npt.NDArray[np.int64] | None:
-    """A class for each image; None where the file has none. InputError for another number of them, and for numbers that are no classes."""
+def read_labels(path: Path, images: int, classes: int | None = None) -> npt.NDArray[np.int64] | None:
+    """A class for each image; None where the file has none. InputError for another number of them, for numbers that are no classes, and for
+    those that are none of the `classes` that a network tells apart, counted from 0."""
     name = next((name for name in LABEL_NAMES if name in array_names(path)), None)
     if name is None:
         return None
@@ -35,6 +36,10 @@ def read_labels(path: Path, images: int) -> npt.NDArray[np.int64] | None:
     if len(labels) != images or (labels != np.floor(labels)).any():
         found = f"{len(labels)}" if len(labels) != images else "numbers that are no classes"
         raise InputError(str(path), subject=f"array {name}", expected=f"{images} classes, one an image", found=found)
+    if classes is not None and ((labels < 0) | (labels >= classes)).any():
+        expected = f"classes from 0 to {classes - 1}, as the network has them"
+        found = f"classes from {labels.min():g} to {labels.max():g}"
+        raise InputError(str(path), subject=f"array {name}", expected=expected, found=found)
     return labels.astype(np.int64)
 
 

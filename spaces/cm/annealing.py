@@ -69,14 +69,13 @@ class Annealer:
         self._around = AnnealingContext(streams, needs, hardware, tables, talks, near, strict, TRAFFIC_WEIGHT)
         touch_start, touch = keep.grouped(talks)
         near_start, near_cores = keep.grouped(near)
-        reachable = tables.distance[tables.distance < 1 << 20]
         self._network = _Network(
             cores=hardware.cores,
             nodes=hardware.cores + 1,
             links=len(hardware.links),
             stages=stages,
             streams=len(streams),
-            longest=int(reachable.max()) + 3,
+            longest=tables.longest + 3,
             strict=strict,
             loads=len(hardware.links) + (hardware.cores if shared else 0),
             distance=keep.pointer(tables.distance),

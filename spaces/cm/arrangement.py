@@ -64,13 +64,12 @@ def arranged(
     near_start, near = keep.grouped(neighbours(hardware))
     loads = np.array([stream.image_load for stream in streams], dtype=np.float64)
     ports, port = shared_ports(streams, hardware)
-    furthest = np.iinfo(np.uint16).max
     graph = _StageGraph(
         cores=hardware.cores,
         nodes=hardware.cores + 1,
         stages=stages,
         streams=len(streams),
-        distance=keep.pointer(np.minimum(tables.distance, furthest).astype(np.uint16)),
+        distance=keep.pointer(tables.short_distance),
         writer=keep.ints([-1 - port[n] if s.writer == GMEM else s.writer for n, s in enumerate(streams)]),
         reader=keep.ints([-1 - port[n] if s.reader == GMEM else s.reader for n, s in enumerate(streams)]),
         port=keep.ints(ports),

@@ -37,7 +37,7 @@ FAMILY = SpaceFamily(
         click.Option(
             ["--image", "image_shape"],
             metavar="CxHxW",
-            help="Shape of an image instead of the ONNX file's, e.g. 3x64x64",
+            help="Shape of an image instead of the ONNX file's, e.g. 3x64x64; also HxWxC for a file whose image has its channels last",
         ),
         click.Option(
             ["--host", "host"],

@@ -37,18 +37,19 @@ class ImageData:
         return self.images[self.calibration :], None if self.labels is None else self.labels[self.calibration :]
 
 
-def load_images(path: Path, shape: TensorShape, calibration: int | None) -> ImageData:
+def load_images(path: Path, shape: TensorShape, calibration: int | None, classes: int | None = None) -> ImageData:
     """The images of a file, as values of the network's input; its arrays are called `images` (or X) and `labels` (or y).
 
     Images are [images, channels, height, width], [images, height, width, channels], [images, height, width] or
     [images, elements], sequences also [images, channels, length]; which of them are for calibration is drawn once for all. InputError
-    for a file or a shape that does not fit the network's input `shape`, and when fewer than one image is left for comparing.
+    for a file or a shape that does not fit the network's input `shape`, when fewer than one image is left for comparing, and for labels
+    that are none of the network's `classes` (None: how many it has is not known).
     """
     found, raw = read_images(path)
     images = _in_order(raw, shape, path, found)
     if len(images) < 2:
         raise InputError(str(path), subject=f"array {found}", expected="at least 2 images", found=str(len(images)))
-    labels = read_labels(path, len(images))
+    labels = read_labels(path, len(images), classes)
     count = min(CALIBRATION_IMAGES, len(images) // 2) if calibration is None else calibration
     if not 1 <= count < len(images):
         expected = f"from 1 to {len(images) - 1} images for calibration, so that some are left to compare on"

@@ -21,7 +21,7 @@ from kilotune.codegen.onnx.quantise import (
     random_images,
 )
 from kilotune.codegen.onnx.random_weights import with_random_weights
-from kilotune.evaluators.cm.fidelity import is_classifier
+from kilotune.evaluators.cm.fidelity import class_count, is_classifier
 from kilotune.evaluators.cm.noisy_fidelity import AnalogueCores
 from kilotune.experiments.models.onnx_networks import MADE
 from kilotune.experiments.presentation.section import Paragraph, Section
@@ -270,7 +270,9 @@ def build_telling(request: TuneRequest, tell: Callable[[str], None]) -> MappingP
             f"--noise is about classes: expected their scores as output, found {graph.outputs[0].shape} in {name}."
         )
     shape = graph.shapes[graph.input]
-    data = None if options.data is None else load_images(Path(options.data), shape, options.calibration)
+    data = None
+    if options.data is not None:
+        data = load_images(Path(options.data), shape, options.calibration, class_count(graph))
     graph = _with_weights(graph)
     if data is not None and options.equalised:
         graph = equalised_where_better(graph, data.seen)

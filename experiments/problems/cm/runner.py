@@ -138,8 +138,9 @@ def computed(step: Any, operands: Any, arrays: Any, pixel: Any) -> Any:
     x, *others = (o.reshape(-1) for o in operands)
     if kind == "affine":
         return x * arrays[step["scale"]] + arrays[step["offset"]]
-    if kind == "add":
-        total = sum(shifted(o, right) for o, right in zip((x, *others), step["shifts"], strict=True))
+    if kind in ("add", "subtract"):
+        total, *further = (shifted(o, right) for o, right in zip((x, *others), step["shifts"], strict=True))
+        total = total + (sum(further) if kind == "add" else -sum(further))
         return total if step["bias"] is None else total + arrays[step["bias"]]
     if kind == "product":
         return x * others[0]

@@ -181,6 +181,8 @@ def test_what_the_integers_cost_is_told_with_images_and_without(tmp_path: Path) 
     without = json.loads((tmp_path / "r.json").read_text())["approximation"]
     assert without["images"] == 0
     assert "for want of --data" in without["sentence"]
+    np.savez(tmp_path / "beyond.npz", images=images, labels=labels + 50)
+    assert tune(tmp_path, *common, "--data", str(tmp_path / "beyond.npz")) == 4
 
 
 def test_activations_are_narrowed_told_and_executed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -52,7 +52,8 @@ class WiderNetwork(RandomNetwork):
     def _residual(self, source: str) -> None:
         channels, *size = self.shapes[source]
         inner = self._node("Conv", [source, self._constant(channels, channels, 3, 3)], (channels, *size), pads=[1] * 4)
-        self._node("Add", [inner, source], (channels, *size))
+        operator = ("Add", "Sub")[len(self.shapes) % 2]
+        self._node(operator, [inner, source], (channels, *size))
 
     def _larger(self, source: str) -> None:
         channels, high, wide = self.shapes[source]

@@ -94,6 +94,17 @@ def spatial_attention() -> Any:
     return around(nodes, weights)
 
 
+def difference(operands: tuple[str, str]) -> Any:
+    """Of two of a tensor, a function of it in steps of another size, and its mean."""
+    nodes = [
+        helper.make_node("Mul", ["a", "k"], ["nine"]),
+        helper.make_node("Tanh", ["nine"], ["large"]),
+        helper.make_node("GlobalAveragePool", ["a"], ["mean"]),
+        helper.make_node("Sub", operands, ["b"]),
+    ]
+    return around(nodes, {"k": np.float32(9)})
+
+
 def channels_last() -> Any:
     """As an exporter of a framework with channels last writes it: scaled before, and at the end back."""
     weights = {"w": drawn(0.4, 4, 3, 3, 3), "third": np.float32([0.5, 0.25, 2.0])}
@@ -227,6 +238,12 @@ FILES: dict[str, Callable[[], Any]] = {
     "Max": lambda: one("Max", {"k": np.float32(-0.25)}),
     "Sub from a constant": lambda: around(
         [helper.make_node("Sub", ["k", "a"], ["b"])], {"k": np.float32([1, 2, 3, 4]).reshape(1, 4, 1, 1)}
+    ),
+    "Sub of images": lambda: difference(("a", "large")),
+    "Sub of an image's mean": lambda: difference(("large", "mean")),
+    "Sub from an image's mean": lambda: difference(("mean", "a")),
+    "Sub of itself": lambda: around(
+        [helper.make_node("Sub", ["a", "a"], ["none"]), helper.make_node("Add", ["none", "a"], ["b"])]
     ),
     "Swish": lambda: around([helper.make_node("Sigmoid", ["a"], ["s"]), helper.make_node("Mul", ["a", "s"], ["b"])]),
     "Mul of itself": lambda: around([helper.make_node("Mul", ["a", "a"], ["b"])]),

@@ -9,7 +9,7 @@ from onnx import helper
 from kilotune.codegen.onnx.importing import import_model
 from kilotune.codegen.onnx.quantise import quantise, random_images
 from kilotune.codegen.onnx.reference import evaluate
-from kilotune.evaluators.cm.fidelity import fidelities, fidelity
+from kilotune.evaluators.cm.fidelity import class_count, fidelities, fidelity
 from tests.codegen.cm.digits import digits_images, digits_network
 from tests.codegen.cm.networks import model, outputs_of, single
 
@@ -48,6 +48,13 @@ def test_figures_by_hand() -> None:
     found = fidelity(graph, quantised, images, np.array([1, 1, 1, 1]))
     assert found.relative_error == pytest.approx(0.5 / np.sqrt(25 + 0.25 + 85 + 17))
     assert (found.agreement, found.accuracy, found.float_accuracy) == (1.0, 0.5, 0.5)
+
+
+def test_how_many_classes_there_are() -> None:
+    """Scores', or those that an ArgMax chooses among; a map has none."""
+    chosen = [helper.make_node("Relu", ["x"], ["a"]), helper.make_node("ArgMax", ["a"], ["y"], axis=1)]
+    protos = (model(chosen, [1, 4, 1, 1], {}), single("Relu", [1, 4, 1, 1]), single("Relu", [1, 4, 3, 3]))
+    assert [class_count(import_model(proto, "net")) for proto in protos] == [4, 4, None]
 
 
 def test_images_of_one_class_only_where_the_output_is_a_vector() -> None:

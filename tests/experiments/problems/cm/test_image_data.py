@@ -47,6 +47,12 @@ WRONG = {
     "nan": ({"images": np.where(PIXELS == 30, np.nan, PIXELS)}, None, "element [1, 0, 1, 2]: expected a finite number"),
     "labels": ({"images": PIXELS, "labels": np.arange(9)}, None, "array labels: expected 10 classes"),
     "half": ({"images": PIXELS, "y": np.arange(10) / 2}, None, "found numbers that are no classes"),
+    "beyond": (
+        {"images": PIXELS, "y": np.arange(10) + 1},
+        None,
+        "images.npz: array y: expected classes from 0 to 9, as the network has them, found classes from 1 to 10",
+    ),
+    "negative": ({"images": PIXELS, "y": np.arange(10) - 1}, None, "found classes from -1 to 8"),
     "all": ({"images": PIXELS}, 10, "expected from 1 to 9 images for calibration"),
 }
 
@@ -55,5 +61,5 @@ WRONG = {
 def test_one_sentence_names_what_is_wrong(what: str, tmp_path: Path) -> None:
     arrays, calibration, message = WRONG[what]
     with pytest.raises(InputError) as raised:
-        load_images(saved(tmp_path, **arrays), SHAPE, calibration)
+        load_images(saved(tmp_path, **arrays), SHAPE, calibration, classes=10)
     assert message in str(raised.value)
