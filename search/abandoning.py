@@ -33,8 +33,8 @@ class Abandoned(BaseException):
 
 class Watch:
     """Inside `with` the timer runs; `is_over` is asked in a signal handler, so it only compares numbers. Nothing is abandoned but
-    in stretches. A watch inside a stretch of another one ends with that. `meanwhile` is called every TICK_S of a stretch that goes on, in
-    the middle of whatever the main thread does there: it must touch nothing that the stretch works with."""
+    in stretches. A watch inside a stretch of another one ends with that. `meanwhile` is called every TICK_S of a stretch that goes on, that of
+    a watch inside it too, in the middle of whatever the main thread does there: it must touch nothing that the stretch works with."""
 
     def __init__(self, is_over: Callable[[], bool], meanwhile: Callable[[], None] = lambda: None) -> None:
         self.is_over = is_over
@@ -109,13 +109,20 @@ class Watch:
             if not self._held:
                 self.hold()  # it is done whole; no tick that comes meanwhile begins it again
                 try:
-                    self._meanwhile()
+                    self._do_meanwhile()
                 finally:
                     self.release()
             return
         self._missed = True
         if not self._held:
             self._abandon()
+
+    def _do_meanwhile(self) -> None:
+        """That of the watches around this one, too: their stretches go on as long as this one's."""
+        watch: Watch | None = self
+        while watch is not None:
+            watch._meanwhile()
+            watch = watch._outer
 
     def _abandon(self) -> None:
         watch: Watch | None = self

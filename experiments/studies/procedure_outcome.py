@@ -19,6 +19,7 @@ class ProcedureState(enum.Enum):
     ENDED = "ended"
     NO_ANSWER = "ended without an answer"  # nothing that it proposed can be used
     NOT_ENDED = "not ended"  # there was not enough time for it
+    GIVEN_UP = "given up"  # so that the search could begin (`search.warm_start`)
     NONE = "none"  # the space has none
 
 
@@ -42,6 +43,11 @@ class ProcedureOutcome:
             return (
                 f"The {name} did not end within the budget{at_it}: how its answer compares with the best is not known."
             )
+        if self.state is ProcedureState.GIVEN_UP:
+            return (
+                f"The {name} was given up, so that the search could begin, when it had thought for half of the time that was left: how "
+                "its answer compares with the best is not known."
+            )
         if self.state is ProcedureState.NO_ANSWER:
             return f"The {name} ended without an answer: nothing that it proposed meets the constraints."
         return None
@@ -61,8 +67,9 @@ def procedure_in_time(
     if study.procedure_ended:
         return _ended(study.procedure)
     if is_over is not never and study.procedure_first and result.status not in ENDED_EARLY:
-        at_it_s = None if study.procedure_given_up else result.elapsed_s
-        return ProcedureOutcome(ProcedureState.NOT_ENDED, seconds=at_it_s)
+        if study.procedure_given_up:
+            return ProcedureOutcome(ProcedureState.GIVEN_UP)
+        return ProcedureOutcome(ProcedureState.NOT_ENDED, seconds=result.elapsed_s)
     measured = made_in_time(is_over, lambda: (measure(),))
     if measured is None:
         return ProcedureOutcome(ProcedureState.NOT_ENDED)

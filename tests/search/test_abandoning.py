@@ -396,3 +396,13 @@ def test_what_is_done_meanwhile_is_done_whole_and_once_at_a_time() -> None:
             time.sleep(TICK_S)
     assert stretch.abandoned
     assert begun == ended == 1
+
+
+def test_an_inner_stretch_lets_the_outer_one_do_what_is_due_meanwhile() -> None:
+    """A thought of the paper's procedure has a time of its own, and trials are written during it."""
+    clock, done = Clock(), list[bool]()
+    with Watch(lambda: False, lambda: done.append(True)) as watch, watch.stretch():
+        with abandonable(lambda: bool(done)) as inner:
+            clock.work_for_ever()
+        assert inner.abandoned
+    assert done

@@ -87,6 +87,15 @@ def test_a_procedure_beside_the_search_without_time_has_not_ended() -> None:
     )
 
 
+def test_one_that_was_given_up_for_the_search_is_said_to_be() -> None:
+    study = Study(FlatProblem(3, 3, 1), "random", procedure_first=True)
+    result = study.run(InProcessExecutor(study.space), Budget(trials=5))
+    study.space, study.procedure_given_up = WithoutAnswer(3, 3, 1), True
+    given_up = procedure_in_time(study, result, lambda: None, lambda: True)
+    assert given_up == ProcedureOutcome(ProcedureState.GIVEN_UP)
+    assert "was given up, so that the search could begin" in str(given_up.sentence())
+
+
 def test_an_answer_that_cannot_be_measured_is_none() -> None:
     """Its column would be empty, and nobody would know why."""
     space = WithoutAnswer(3, 3, 1)
