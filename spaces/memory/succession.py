@@ -17,13 +17,14 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from kilotune.spaces.memory.arrays import BufferArrays
 from kilotune.spaces.memory.gluing import MOST_LEFT, BlocksLeft, GluedBlock, GluedBuffers
+from kilotune.spaces.memory.loose_wheels import around_wheel, loose_wheels
 from kilotune.spaces.memory.missing_mates import pairs_with_missing_mates
 
 MATCHED_SHARE = 0.25
@@ -31,6 +32,13 @@ MATCHED_SHARE = 0.25
 
 ALIKE_SHARE = 0.02
 """The share of the pairs that are only alike; one at least."""
+
+WHEEL_DIFFERENCE = 0.15
+"""How much of the higher one the lower one may lack of what lies beside each other in a wheel."""
+
+BALANCE = 0.2
+WHEELS_SHARE = 0.25
+"""The share of the wheels that are glued, the best ones, before all are looked at again."""
 
 GAPS_SHARE = 0.2
 """The share of all pairs where mates may be missing."""
@@ -70,6 +78,7 @@ def glued_by_succession(
 
 
 _Pair = tuple[GluedBlock, GluedBlock]
+_Group = tuple[GluedBlock, ...]  # a pair, or a wheel of five
 
 
 class _Joining:
@@ -79,7 +88,7 @@ class _Joining:
         self, blocks: BlocksLeft, buffers: BufferArrays, rule: SuccessionRule, random: np.random.Generator
     ) -> None:
         self._blocks, self._rule, self._random = blocks, rule, random
-        self._refused: set[tuple[int, int]] = set()  # identities: blocks live as long as those that they are part of
+        self._refused: set[tuple[int, ...]] = set()  # identities: blocks live as long as those that they are part of
         points = np.unique(np.concatenate([buffers.lower, buffers.upper]))
         self._place = {point: index for index, point in enumerate(points.tolist())}
         change = np.zeros(len(points), dtype=np.int64)
@@ -89,31 +98,31 @@ class _Joining:
 
     def join(self) -> bool:
         """Glue the best pairs of the surest kind that there is; whether there were any to look at."""
-        pairs, share = self._pairs()
-        if not pairs:
+        groups, share = self._groups()
+        if not groups:
             return False
-        wholes = [rectangle_around(*pair) for pair in pairs]
+        wholes = [_around(group) for group in groups]
         unused = np.log([self._unused(whole) + 1.0 for whole in wholes])
         if self._rule.noise:
-            unused += self._rule.noise * self._random.standard_normal(len(pairs))
+            unused += self._rule.noise * self._random.standard_normal(len(groups))
         used: set[int] = set()
-        for index in np.argsort(unused, kind="stable")[: math.ceil(share * len(pairs))]:
-            first, second = pairs[index]
-            if used & {id(first), id(second)}:
+        for index in np.argsort(unused, kind="stable")[: math.ceil(share * len(groups))]:
+            members = _identities(groups[index])
+            if used & set(members):
                 continue
             if not self._takes_place(wholes[index]):
-                self._refused.add((id(first), id(second)))
+                self._refused.add(members)
                 continue
-            used |= {id(first), id(second)}
+            used |= set(members)
             self._blocks.left.append(wholes[index])
         self._blocks.left = [block for block in self._blocks.left if id(block) not in used]
         return True
 
-    def _pairs(self) -> tuple[list[_Pair], float]:
-        """Pairs that lay beside each other, of the surest kind that there is, and the share of them to be glued."""
+    def _groups(self) -> tuple[list[_Group], float]:
+        """What lay beside one another, of the surest kind that there is, and the share of it to be glued."""
         return next((found for found in self._kinds() if found[0]), ([], 1.0))
 
-    def _kinds(self) -> Iterator[tuple[list[_Pair], float]]:
+    def _kinds(self) -> Iterator[tuple[list[_Group], float]]:
         """The surest ones first."""
         ending, beginning = self._ends_and_begins()
         meetings = [(ending[point], seconds) for point, seconds in beginning.items() if point in ending]
@@ -122,11 +131,22 @@ class _Joining:
             [(firsts[0], seconds[0]) for firsts, seconds in meetings if len(firsts) == len(seconds) == 1]
         )
 
-        def lacking(most_beside: int) -> tuple[list[_Pair], float]:
+        def lacking(most_beside: int) -> tuple[list[_Group], float]:
             found = pairs_with_missing_mates(ending, beginning, most_beside) if gaps else []
             return self._allowed(found), GAPS_SHARE
 
         yield alone + lacking(BESIDE_ONE)[0], GAPS_SHARE if gaps else 1.0
+        wheels = self._allowed(loose_wheels(ending, beginning, WHEEL_DIFFERENCE))
+        if not gaps:
+            wheels = [wheel for wheel in wheels if leaves_balance(wheel, ending, beginning)]
+        yield _exclusive(wheels), WHEELS_SHARE
+        lives = {(block.lower, block.upper) for block in self._blocks.left}
+        confirmed = self._allowed([pair for meeting in meetings for pair in _within(*meeting, WHEEL_DIFFERENCE) if (pair[0].lower, pair[1].upper) in lives])
+        if not gaps:
+            confirmed = [pair for pair in confirmed if leaves_balance(pair, ending, beginning)]
+        yield _exclusive(confirmed), WHEELS_SHARE
+        yield wheels, WHEELS_SHARE
+        yield confirmed, 0.1
         doubtful = difference and len(self._blocks.left) <= MOST_DOUBTFUL
         if doubtful:
             yield (
@@ -136,6 +156,8 @@ class _Joining:
         yield lacking(BESIDE_TWO)
         if doubtful:
             alike = [pair for meeting in meetings for pair in _alike(*meeting, ALIKE * difference)]
+            if not gaps:
+                alike = [pair for pair in alike if leaves_balance(pair, ending, beginning)]
             yield self._allowed(alike), ALIKE_SHARE
         yield lacking(len(self._blocks.left))
 
@@ -148,21 +170,21 @@ class _Joining:
             beginning[block.lower].append(block)
         return dict(ending), dict(beginning)
 
-    def _allowed(self, pairs: list[_Pair]) -> list[_Pair]:
-        """Those that were not refused, and of which the larger alignment is a multiple of the other."""
+    def _allowed(self, groups: Sequence[_Group]) -> list[_Group]:
+        """Those that were not refused, and of which the larger alignment is a multiple of the others."""
         return [
-            (first, second)
-            for first, second in pairs
-            if (id(first), id(second)) not in self._refused
-            and max(first.alignment, second.alignment) % min(first.alignment, second.alignment) == 0
+            group
+            for group in groups
+            if _identities(group) not in self._refused
+            and not any(max(block.alignment for block in group) % block.alignment for block in group)
         ]
 
     def _unused(self, whole: GluedBlock) -> float:
         """What the rectangle of a pair leaves unused, bytes times points; without gaps, as if the lower one were as long as both."""
-        (first, _), (second, _) = whole.parts
-        if not self._rule.gaps:
+        if not self._rule.gaps and len(whole.parts) == 2:
+            (first, _), (second, _) = whole.parts
             return abs(first.size - second.size) * (whole.upper - whole.lower)
-        return _area(whole) - _area(first) - _area(second)
+        return _area(whole) - sum(_area(part) for part, _ in whole.parts)
 
     def _takes_place(self, whole: GluedBlock) -> bool:
         """Whether the live sums allow the rectangle of a pair; they rise then."""
@@ -207,6 +229,38 @@ def _within(firsts: list[GluedBlock], seconds: list[GluedBlock], difference: flo
         for second in seconds
         if abs(first.size - second.size) <= difference * max(first.size, second.size)
     ]
+
+
+def leaves_balance(group: _Group, ending: Mapping[int, Sequence[GluedBlock]], beginning: Mapping[int, Sequence[GluedBlock]]) -> bool:
+    """Whether at each point where some of a group end and some begin, what else ends and begins there is nearly as high."""
+    if len(group) == 2:
+        meets = ((group[0].upper, (group[0],), (group[1],)),)
+    else:
+        early, late, over, left, middle = group
+        meets = ((left.upper, (left,), (middle, over)), (late.lower, (early, middle), (late,)))
+    for point, ended, begun in meets:
+        rest = sum(b.size for b in ending[point]) - sum(b.size for b in ended)
+        others = sum(b.size for b in beginning[point]) - sum(b.size for b in begun)
+        if abs(rest - others) > BALANCE * max(rest, others):
+            return False
+    return True
+
+
+def _exclusive(groups: list[_Group]) -> list[_Group]:
+    """Those that share no block with another one."""
+    count = Counter(id(block) for group in groups for block in group)
+    return [group for group in groups if all(count[id(block)] == 1 for block in group)]
+
+
+def _identities(group: _Group) -> tuple[int, ...]:
+    return tuple(id(block) for block in group)
+
+
+def _around(group: _Group) -> GluedBlock:
+    if len(group) == 2:
+        return rectangle_around(*group)
+    early, late, over, left, middle = group
+    return around_wheel((early, late, over, left, middle))
 
 
 def _area(block: GluedBlock) -> int:
