@@ -2,9 +2,11 @@
 
 Whatever fills a memory and is cut from edge to edge betrays its cuts by its lives, whatever the sizes: blocks of equal lives lay on one
 another, and at a point where a single block ends and a single one begins, the second one took the place of the first. Both are glued,
-to a rectangle as high as the higher one, and this goes on upwards. Where as many end as begin at a point by chance, pairs come next without
-which not all would have a mate of about their size; then pairs of nearly the same size as no other one there. Of them all, those are glued
-first whose rectangle leaves the least unused.
+to a rectangle as high as the higher one, and this goes on upwards. Next come wheels of five that turn around one of them
+(`loose_wheels.py`), and pairs that together live exactly as long as another block, which then lay on or below them; of these only such
+that leave their points balanced (`balance.py`), and none where mates are missing. Where as many end as begin at a point by chance, pairs
+come next without which not all would have a mate of about their size; then pairs of nearly the same size as no other one there. Of them
+all, those are glued first whose rectangle leaves the least unused.
 
 Of a program with gaps, pairs of which something between or beside is missing (`missing_mates.py`) come before, between and after those, the
 fewer they are to choose from the earlier.
@@ -17,12 +19,13 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from kilotune.spaces.memory.arrays import BufferArrays
+from kilotune.spaces.memory.balance import GluedGroup, exclusive, leaves_balance
 from kilotune.spaces.memory.gluing import MOST_LEFT, BlocksLeft, GluedBlock, GluedBuffers
 from kilotune.spaces.memory.loose_wheels import around_wheel, loose_wheels
 from kilotune.spaces.memory.missing_mates import pairs_with_missing_mates
@@ -36,9 +39,17 @@ ALIKE_SHARE = 0.02
 WHEEL_DIFFERENCE = 0.15
 """How much of the higher one the lower one may lack of what lies beside each other in a wheel."""
 
-BALANCE = 0.2
 WHEELS_SHARE = 0.25
-"""The share of the wheels that are glued, the best ones, before all are looked at again."""
+"""The share of the wheels, and of the pairs that only one other block's life confirms, that are glued before all are looked at again."""
+
+CONFIRMED_DIFFERENCE = 0.15
+"""How much of the higher one the lower one of a pair may lack that another block's life confirms."""
+
+CONFIRMED_SHARE = 0.1
+"""The share of the confirmed pairs that have blocks in common."""
+
+MOST_COMPARED = 900
+"""Pairs at one point above which none are confirmed."""
 
 GAPS_SHARE = 0.2
 """The share of all pairs where mates may be missing."""
@@ -78,7 +89,6 @@ def glued_by_succession(
 
 
 _Pair = tuple[GluedBlock, GluedBlock]
-_Group = tuple[GluedBlock, ...]  # a pair, or a wheel of five
 
 
 class _Joining:
@@ -118,11 +128,11 @@ class _Joining:
         self._blocks.left = [block for block in self._blocks.left if id(block) not in used]
         return True
 
-    def _groups(self) -> tuple[list[_Group], float]:
+    def _groups(self) -> tuple[list[GluedGroup], float]:
         """What lay beside one another, of the surest kind that there is, and the share of it to be glued."""
         return next((found for found in self._kinds() if found[0]), ([], 1.0))
 
-    def _kinds(self) -> Iterator[tuple[list[_Group], float]]:
+    def _kinds(self) -> Iterator[tuple[list[GluedGroup], float]]:
         """The surest ones first."""
         ending, beginning = self._ends_and_begins()
         meetings = [(ending[point], seconds) for point, seconds in beginning.items() if point in ending]
@@ -131,22 +141,20 @@ class _Joining:
             [(firsts[0], seconds[0]) for firsts, seconds in meetings if len(firsts) == len(seconds) == 1]
         )
 
-        def lacking(most_beside: int) -> tuple[list[_Group], float]:
+        def lacking(most_beside: int) -> tuple[list[GluedGroup], float]:
             found = pairs_with_missing_mates(ending, beginning, most_beside) if gaps else []
             return self._allowed(found), GAPS_SHARE
 
+        def balanced(groups: Sequence[GluedGroup]) -> list[GluedGroup]:
+            return [group for group in self._allowed(groups) if gaps or leaves_balance(group, ending, beginning)]
+
         yield alone + lacking(BESIDE_ONE)[0], GAPS_SHARE if gaps else 1.0
-        wheels = self._allowed(loose_wheels(ending, beginning, WHEEL_DIFFERENCE))
-        if not gaps:
-            wheels = [wheel for wheel in wheels if leaves_balance(wheel, ending, beginning)]
-        yield _exclusive(wheels), WHEELS_SHARE
-        lives = {(block.lower, block.upper) for block in self._blocks.left}
-        confirmed = self._allowed([pair for meeting in meetings for pair in _within(*meeting, WHEEL_DIFFERENCE) if (pair[0].lower, pair[1].upper) in lives])
-        if not gaps:
-            confirmed = [pair for pair in confirmed if leaves_balance(pair, ending, beginning)]
-        yield _exclusive(confirmed), WHEELS_SHARE
+        wheels = [] if gaps else balanced(loose_wheels(ending, beginning, WHEEL_DIFFERENCE))
+        confirmed = [] if gaps else balanced(self._confirmed(meetings))
+        yield exclusive(wheels), WHEELS_SHARE
+        yield exclusive(confirmed), WHEELS_SHARE
         yield wheels, WHEELS_SHARE
-        yield confirmed, 0.1
+        yield confirmed, CONFIRMED_SHARE
         doubtful = difference and len(self._blocks.left) <= MOST_DOUBTFUL
         if doubtful:
             yield (
@@ -156,10 +164,19 @@ class _Joining:
         yield lacking(BESIDE_TWO)
         if doubtful:
             alike = [pair for meeting in meetings for pair in _alike(*meeting, ALIKE * difference)]
-            if not gaps:
-                alike = [pair for pair in alike if leaves_balance(pair, ending, beginning)]
-            yield self._allowed(alike), ALIKE_SHARE
+            yield balanced(alike), ALIKE_SHARE
         yield lacking(len(self._blocks.left))
+
+    def _confirmed(self, meetings: list[tuple[list[GluedBlock], list[GluedBlock]]]) -> list[_Pair]:
+        """Pairs of nearly equal sizes that together live exactly as long as another block, on which, or below which, they lay."""
+        lives = {(block.lower, block.upper) for block in self._blocks.left}
+        return [
+            (first, second)
+            for firsts, seconds in meetings
+            if len(firsts) * len(seconds) <= MOST_COMPARED
+            for first, second in _within(firsts, seconds, CONFIRMED_DIFFERENCE)
+            if (first.lower, second.upper) in lives
+        ]
 
     def _ends_and_begins(self) -> tuple[dict[int, list[GluedBlock]], dict[int, list[GluedBlock]]]:
         """The blocks that end, and those that begin, at each point."""
@@ -170,7 +187,7 @@ class _Joining:
             beginning[block.lower].append(block)
         return dict(ending), dict(beginning)
 
-    def _allowed(self, groups: Sequence[_Group]) -> list[_Group]:
+    def _allowed(self, groups: Sequence[GluedGroup]) -> list[GluedGroup]:
         """Those that were not refused, and of which the larger alignment is a multiple of the others."""
         return [
             group
@@ -231,32 +248,11 @@ def _within(firsts: list[GluedBlock], seconds: list[GluedBlock], difference: flo
     ]
 
 
-def leaves_balance(group: _Group, ending: Mapping[int, Sequence[GluedBlock]], beginning: Mapping[int, Sequence[GluedBlock]]) -> bool:
-    """Whether at each point where some of a group end and some begin, what else ends and begins there is nearly as high."""
-    if len(group) == 2:
-        meets = ((group[0].upper, (group[0],), (group[1],)),)
-    else:
-        early, late, over, left, middle = group
-        meets = ((left.upper, (left,), (middle, over)), (late.lower, (early, middle), (late,)))
-    for point, ended, begun in meets:
-        rest = sum(b.size for b in ending[point]) - sum(b.size for b in ended)
-        others = sum(b.size for b in beginning[point]) - sum(b.size for b in begun)
-        if abs(rest - others) > BALANCE * max(rest, others):
-            return False
-    return True
-
-
-def _exclusive(groups: list[_Group]) -> list[_Group]:
-    """Those that share no block with another one."""
-    count = Counter(id(block) for group in groups for block in group)
-    return [group for group in groups if all(count[id(block)] == 1 for block in group)]
-
-
-def _identities(group: _Group) -> tuple[int, ...]:
+def _identities(group: GluedGroup) -> tuple[int, ...]:
     return tuple(id(block) for block in group)
 
 
-def _around(group: _Group) -> GluedBlock:
+def _around(group: GluedGroup) -> GluedBlock:
     if len(group) == 2:
         return rectangle_around(*group)
     early, late, over, left, middle = group
