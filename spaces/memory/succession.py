@@ -2,11 +2,11 @@
 
 Whatever fills a memory and is cut from edge to edge betrays its cuts by its lives, whatever the sizes: blocks of equal lives lay on one
 another, and at a point where a single block ends and a single one begins, the second one took the place of the first. Both are glued,
-to a rectangle as high as the higher one, and this goes on upwards. Next come wheels of five that turn around one of them
-(`loose_wheels.py`), and pairs that together live exactly as long as another block, which then lay on or below them; of these only such
-that leave their points balanced (`balance.py`), and none where mates are missing. Where as many end as begin at a point by chance, pairs
-come next without which not all would have a mate of about their size; then pairs of nearly the same size as no other one there. Of them
-all, those are glued first whose rectangle leaves the least unused.
+to a rectangle as high as the higher one, and this goes on upwards. Before them come wheels of five that turn around one of them
+(`loose_wheels.py`), and after them pairs that together live exactly as long as another block, which then lay on or below them; of these
+only such that leave their points balanced (`balance.py`), and none where mates are missing. Where as many end as begin at a point by
+chance, pairs come next without which not all would have a mate of about their size; then pairs of nearly the same size as no other one
+there. Of them all, those are glued first whose rectangle leaves the least unused.
 
 Of a program with gaps, pairs of which something between or beside is missing (`missing_mates.py`) come before, between and after those, the
 fewer they are to choose from the earlier.
@@ -40,13 +40,13 @@ WHEEL_DIFFERENCE = 0.15
 """How much of the higher one the lower one may lack of what lies beside each other in a wheel."""
 
 WHEELS_SHARE = 0.25
-"""The share of the wheels, and of the pairs that only one other block's life confirms, that are glued before all are looked at again."""
+"""The share of the wheels that are glued before all are looked at again."""
 
 CONFIRMED_DIFFERENCE = 0.15
 """How much of the higher one the lower one of a pair may lack that another block's life confirms."""
 
-CONFIRMED_SHARE = 0.1
-"""The share of the confirmed pairs that have blocks in common."""
+CONFIRMED_SHARE, LEAST_CONFIRMED_SHARE = 0.25, 0.1
+"""The share of the pairs that another block's life confirms; the second one, of those that have blocks in common."""
 
 MOST_COMPARED = 900
 """Pairs at one point above which none are confirmed."""
@@ -83,7 +83,8 @@ def glued_by_succession(
     """None when hardly any follow one another."""
     blocks = BlocksLeft(buffers)
     joining = _Joining(blocks, buffers, rule, random)
-    while blocks.stack() or joining.join():
+    # Wheels first: blocks of equal lives need not have lain on each other, but sizes say what belongs to a wheel.
+    while joining.close_wheels() or blocks.stack() or joining.join():
         pass
     return blocks.result() if len(blocks.left) <= MOST_LEFT * len(buffers) else None
 
@@ -106,9 +107,21 @@ class _Joining:
         np.subtract.at(change, np.searchsorted(points, buffers.upper), buffers.size)
         self._live = np.cumsum(change)
 
+    def close_wheels(self) -> bool:
+        """Glue the best wheels that leave their points balanced and have no block in common; whether there were any to look at."""
+        if self._rule.gaps:
+            return False
+        ending, beginning = self._ends_and_begins()
+        wheels = self._allowed(loose_wheels(ending, beginning, WHEEL_DIFFERENCE))
+        wheels = exclusive([wheel for wheel in wheels if leaves_balance(wheel, ending, beginning)])
+        return self._glue(wheels, WHEELS_SHARE)
+
     def join(self) -> bool:
-        """Glue the best pairs of the surest kind that there is; whether there were any to look at."""
-        groups, share = self._groups()
+        """Glue the best pairs or wheels of the surest kind that there is; whether there were any to look at."""
+        return self._glue(*self._groups())
+
+    def _glue(self, groups: list[GluedGroup], share: float) -> bool:
+        """Glue that share of them, the best ones; whether there were any."""
         if not groups:
             return False
         wholes = [_around(group) for group in groups]
@@ -149,12 +162,10 @@ class _Joining:
             return [group for group in self._allowed(groups) if gaps or leaves_balance(group, ending, beginning)]
 
         yield alone + lacking(BESIDE_ONE)[0], GAPS_SHARE if gaps else 1.0
-        wheels = [] if gaps else balanced(loose_wheels(ending, beginning, WHEEL_DIFFERENCE))
         confirmed = [] if gaps else balanced(self._confirmed(meetings))
-        yield exclusive(wheels), WHEELS_SHARE
-        yield exclusive(confirmed), WHEELS_SHARE
-        yield wheels, WHEELS_SHARE
-        yield confirmed, CONFIRMED_SHARE
+        yield exclusive(confirmed), CONFIRMED_SHARE
+        yield [] if gaps else balanced(loose_wheels(ending, beginning, WHEEL_DIFFERENCE)), WHEELS_SHARE
+        yield confirmed, LEAST_CONFIRMED_SHARE
         doubtful = difference and len(self._blocks.left) <= MOST_DOUBTFUL
         if doubtful:
             yield (
