@@ -36,8 +36,8 @@ MATCHED_SHARE = 0.25
 ALIKE_SHARE = 0.02
 """The share of the pairs that are only alike; one at least."""
 
-WHEEL_DIFFERENCE = 0.15
-"""How much of the higher one the lower one may lack of what lies beside each other in a wheel."""
+WHEEL_DIFFERENCES, LAST_WHEEL_DIFFERENCE = (0.02, 0.05, 0.1, 0.15), 0.25
+"""How much of the higher one the lower one may lack of what lies beside each other in a wheel: one after the other; where nothing is surer."""
 
 WHEELS_SHARE = 0.25
 """The share of the wheels that are glued before all are looked at again."""
@@ -112,9 +112,12 @@ class _Joining:
         if self._rule.gaps:
             return False
         ending, beginning = self._ends_and_begins()
-        wheels = self._allowed(loose_wheels(ending, beginning, WHEEL_DIFFERENCE))
-        wheels = exclusive([wheel for wheel in wheels if leaves_balance(wheel, ending, beginning)])
-        return self._glue(wheels, WHEELS_SHARE)
+        for difference in WHEEL_DIFFERENCES:
+            wheels = self._allowed(loose_wheels(ending, beginning, difference))
+            wheels = exclusive([wheel for wheel in wheels if leaves_balance(wheel, ending, beginning)])
+            if self._glue(wheels, WHEELS_SHARE):
+                return True
+        return False
 
     def join(self) -> bool:
         """Glue the best pairs or wheels of the surest kind that there is; whether there were any to look at."""
@@ -164,7 +167,7 @@ class _Joining:
         yield alone + lacking(BESIDE_ONE)[0], GAPS_SHARE if gaps else 1.0
         confirmed = [] if gaps else balanced(self._confirmed(meetings))
         yield exclusive(confirmed), CONFIRMED_SHARE
-        yield [] if gaps else balanced(loose_wheels(ending, beginning, WHEEL_DIFFERENCE)), WHEELS_SHARE
+        yield [] if gaps else balanced(loose_wheels(ending, beginning, LAST_WHEEL_DIFFERENCE)), WHEELS_SHARE
         yield confirmed, LEAST_CONFIRMED_SHARE
         doubtful = difference and len(self._blocks.left) <= MOST_DOUBTFUL
         if doubtful:
