@@ -37,7 +37,8 @@ ALIKE_SHARE = 0.02
 """The share of the pairs that are only alike; one at least."""
 
 WHEEL_DIFFERENCES, LAST_WHEEL_DIFFERENCE = (0.02, 0.05, 0.1, 0.15), 0.25
-"""How much of the higher one the lower one may lack of what lies beside each other in a wheel: one after the other; where nothing is surer."""
+"""How much of the higher one the lower one may lack of what lies beside each other in a wheel: one after the other, the last one where
+nothing is surer."""
 
 WHEELS_SHARE = 0.25
 """The share of the wheels that are glued before all are looked at again."""
