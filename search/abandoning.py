@@ -32,9 +32,9 @@ class Abandoned(BaseException):
 
 
 class Watch:
-    """Inside `with` the timer runs; `is_over` is asked in a signal handler, so it only compares numbers. Nothing is abandoned but
-    in stretches. A watch inside a stretch of another one ends with that. `meanwhile` is called every TICK_S of a stretch that goes on, that of
-    a watch inside it too, in the middle of whatever the main thread does there: it must touch nothing that the stretch works with."""
+    """Inside `with` the timer runs; `is_over` is asked in a signal handler, so it only compares numbers. Nothing is abandoned but in
+    stretches. A watch inside a stretch of another one ends with that. `meanwhile` is called every TICK_S of a stretch that goes on, that
+    of a watch inside it too, in the middle of whatever the main thread does there: it must touch nothing that the stretch works with."""
 
     def __init__(self, is_over: Callable[[], bool], meanwhile: Callable[[], None] = lambda: None) -> None:
         self.is_over = is_over

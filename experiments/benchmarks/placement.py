@@ -8,16 +8,15 @@ from __future__ import annotations
 import argparse
 import math
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
 from fractions import Fraction
 from pathlib import Path
-from types import MappingProxyType
 
 import numpy as np
 
 from kilotune.codegen.arrays import IntArray
 from kilotune.evaluators.executors.in_process import InProcessExecutor
+from kilotune.experiments.benchmarks.placement_instances import KINDS
 from kilotune.search.budget import Budget
 from kilotune.search.result import Progress, Result
 from kilotune.search.strategy import make_strategy
@@ -255,72 +254,6 @@ def anneal(buffers: BufferArrays, seconds: float, seed: int) -> IntArray:
         if peak < least:
             best, least = offsets, peak
     return best
-
-
-def scattered(count: int, seed: int) -> Instance:
-    """Lives of up to a tenth of the program, sizes of up to 4 KiB."""
-    rng = np.random.default_rng((seed, count))
-    lower = rng.integers(0, 2 * count, count)
-    life = rng.integers(1, max(count // 5, 2), count)
-    size = rng.integers(1, 4097, count)
-    rows = zip(lower.tolist(), (lower + life).tolist(), size.tolist(), strict=True)
-    return Instance(f"random-{count}", tuple(Buffer(str(i), *r) for i, r in enumerate(rows)))
-
-
-def tiled(count: int, seed: int) -> Instance:
-    """A rectangle of 1 MiB cut up at random: every byte is used at every point."""
-    rng = np.random.default_rng((seed, count))
-    tiles = [(0, 16 * count, MEGABYTE)]
-    while len(tiles) < count:
-        area = np.array([float(upper - lower) * size for lower, upper, size in tiles])
-        lower, upper, size = tiles.pop(int(rng.choice(len(tiles), p=area / area.sum())))
-        if rng.random() < 0.5 and upper - lower > 1:
-            at = int(rng.integers(lower + 1, upper))
-            tiles += [(lower, at, size), (at, upper, size)]
-        elif size > 1:
-            at = int(rng.integers(1, size))
-            tiles += [(lower, upper, at), (lower, upper, size - at)]
-        else:
-            tiles.append((lower, upper, size))
-    order = rng.permutation(len(tiles))
-    return Instance(f"tiled-{count}", tuple(Buffer(str(i), *tiles[k]) for i, k in enumerate(order)))
-
-
-def pinwheels(count: int, seed: int) -> Instance:
-    """A rectangle of 1 MiB, each piece of which is cut in five that no cut from edge to edge parts."""
-    rng = np.random.default_rng((seed, count))
-    tiles = [(0, 16 * count, MEGABYTE)]
-    while len(tiles) < count:
-        area = np.array([float(upper - lower) * size for lower, upper, size in tiles])
-        lower, upper, size = tiles.pop(int(rng.choice(len(tiles), p=area / area.sum())))
-        if upper - lower < 3 or size < 3:
-            tiles.append((lower, upper, size))
-            continue
-        first, second = sorted(int(at) for at in rng.choice(upper - lower - 1, 2, replace=False) + lower + 1)
-        low, high = sorted(int(at) for at in rng.choice(size - 1, 2, replace=False) + 1)
-        tiles += [(lower, second, low), (second, upper, high), (first, upper, size - high)]
-        tiles += [(lower, first, size - low), (first, second, high - low)]
-    order = rng.permutation(len(tiles))
-    return Instance(f"pinwheels-{count}", tuple(Buffer(str(i), *tiles[k]) for i, k in enumerate(order)))
-
-
-def thinned(count: int, seed: int) -> Instance:
-    """A tiling of which a tenth is missing."""
-    rng = np.random.default_rng((seed, count))
-    return Instance(f"thinned-{count}", tuple(b for b in tiled(count, seed).buffers if rng.random() < 0.9))
-
-
-def slack(count: int, seed: int) -> Instance:
-    """A tiling in which every buffer is smaller by up to a tenth, each by its own share."""
-    rng = np.random.default_rng((seed, count))
-    shrunk = (replace(b, size=max(1, int(b.size * (1 - rng.random() / 10)))) for b in tiled(count, seed).buffers)
-    return Instance(f"slack-{count}", tuple(shrunk))
-
-
-KINDS: Mapping[str, Callable[[int, int], Instance]] = MappingProxyType(
-    {"random": scattered, "tiled": tiled, "pinwheels": pinwheels, "thinned": thinned, "slack": slack}
-)
-"""What `generated` makes, by how many buffers and from which seed."""
 
 
 def row(*cells: object) -> None:

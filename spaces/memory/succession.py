@@ -2,9 +2,11 @@
 
 Whatever fills a memory and is cut from edge to edge betrays its cuts by its lives, whatever the sizes: blocks of equal lives lay on one
 another, and at a point where a single block ends and a single one begins, the second one took the place of the first. Both are glued,
-to a rectangle as high as the higher one, and this goes on upwards. Where as many end as begin at a point by chance, pairs come next without
-which not all would have a mate of about their size; then pairs of nearly the same size as no other one there. Of them all, those are glued
-first whose rectangle leaves the least unused.
+to a rectangle as high as the higher one, and this goes on upwards. Before them come wheels of five that turn around one of them
+(`loose_wheels.py`), and after them pairs that together live exactly as long as another block, which then lay on or below them; of these
+only such that leave their points balanced (`balance.py`), and none where mates are missing. Where as many end as begin at a point by
+chance, pairs come next without which not all would have a mate of about their size; then pairs of nearly the same size as no other one
+there. Of them all, those are glued first whose rectangle leaves the least unused.
 
 Of a program with gaps, pairs of which something between or beside is missing (`missing_mates.py`) come before, between and after those, the
 fewer they are to choose from the earlier.
@@ -17,13 +19,15 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from kilotune.spaces.memory.arrays import BufferArrays
+from kilotune.spaces.memory.balance import GluedGroup, exclusive, leaves_balance
 from kilotune.spaces.memory.gluing import MOST_LEFT, BlocksLeft, GluedBlock, GluedBuffers
+from kilotune.spaces.memory.loose_wheels import around_wheel, loose_wheels
 from kilotune.spaces.memory.missing_mates import pairs_with_missing_mates
 
 MATCHED_SHARE = 0.25
@@ -31,6 +35,22 @@ MATCHED_SHARE = 0.25
 
 ALIKE_SHARE = 0.02
 """The share of the pairs that are only alike; one at least."""
+
+WHEEL_DIFFERENCES, LAST_WHEEL_DIFFERENCE = (0.02, 0.05, 0.1, 0.15), 0.25
+"""How much of the higher one the lower one may lack of what lies beside each other in a wheel: one after the other, the last one where
+nothing is surer."""
+
+WHEELS_SHARE = 0.25
+"""The share of the wheels that are glued before all are looked at again."""
+
+CONFIRMED_DIFFERENCE = 0.15
+"""How much of the higher one the lower one of a pair may lack that another block's life confirms."""
+
+CONFIRMED_SHARE, LEAST_CONFIRMED_SHARE = 0.25, 0.1
+"""The share of the pairs that another block's life confirms; the second one, of those that have blocks in common."""
+
+MOST_COMPARED = 900
+"""Pairs at one point above which none are confirmed."""
 
 GAPS_SHARE = 0.2
 """The share of all pairs where mates may be missing."""
@@ -64,7 +84,8 @@ def glued_by_succession(
     """None when hardly any follow one another."""
     blocks = BlocksLeft(buffers)
     joining = _Joining(blocks, buffers, rule, random)
-    while blocks.stack() or joining.join():
+    # Wheels first: blocks of equal lives need not have lain on each other, but sizes say what belongs to a wheel.
+    while joining.close_wheels() or blocks.stack() or joining.join():
         pass
     return blocks.result() if len(blocks.left) <= MOST_LEFT * len(buffers) else None
 
@@ -79,7 +100,7 @@ class _Joining:
         self, blocks: BlocksLeft, buffers: BufferArrays, rule: SuccessionRule, random: np.random.Generator
     ) -> None:
         self._blocks, self._rule, self._random = blocks, rule, random
-        self._refused: set[tuple[int, int]] = set()  # identities: blocks live as long as those that they are part of
+        self._refused: set[tuple[int, ...]] = set()  # identities: blocks live as long as those that they are part of
         points = np.unique(np.concatenate([buffers.lower, buffers.upper]))
         self._place = {point: index for index, point in enumerate(points.tolist())}
         change = np.zeros(len(points), dtype=np.int64)
@@ -87,33 +108,48 @@ class _Joining:
         np.subtract.at(change, np.searchsorted(points, buffers.upper), buffers.size)
         self._live = np.cumsum(change)
 
-    def join(self) -> bool:
-        """Glue the best pairs of the surest kind that there is; whether there were any to look at."""
-        pairs, share = self._pairs()
-        if not pairs:
+    def close_wheels(self) -> bool:
+        """Glue the best wheels that leave their points balanced and have no block in common; whether there were any to look at."""
+        if self._rule.gaps:
             return False
-        wholes = [rectangle_around(*pair) for pair in pairs]
+        ending, beginning = self._ends_and_begins()
+        for difference in WHEEL_DIFFERENCES:
+            wheels = self._allowed(loose_wheels(ending, beginning, difference))
+            wheels = exclusive([wheel for wheel in wheels if leaves_balance(wheel, ending, beginning)])
+            if self._glue(wheels, WHEELS_SHARE):
+                return True
+        return False
+
+    def join(self) -> bool:
+        """Glue the best pairs or wheels of the surest kind that there is; whether there were any to look at."""
+        return self._glue(*self._groups())
+
+    def _glue(self, groups: list[GluedGroup], share: float) -> bool:
+        """Glue that share of them, the best ones; whether there were any."""
+        if not groups:
+            return False
+        wholes = [_around(group) for group in groups]
         unused = np.log([self._unused(whole) + 1.0 for whole in wholes])
         if self._rule.noise:
-            unused += self._rule.noise * self._random.standard_normal(len(pairs))
+            unused += self._rule.noise * self._random.standard_normal(len(groups))
         used: set[int] = set()
-        for index in np.argsort(unused, kind="stable")[: math.ceil(share * len(pairs))]:
-            first, second = pairs[index]
-            if used & {id(first), id(second)}:
+        for index in np.argsort(unused, kind="stable")[: math.ceil(share * len(groups))]:
+            members = _identities(groups[index])
+            if used & set(members):
                 continue
             if not self._takes_place(wholes[index]):
-                self._refused.add((id(first), id(second)))
+                self._refused.add(members)
                 continue
-            used |= {id(first), id(second)}
+            used |= set(members)
             self._blocks.left.append(wholes[index])
         self._blocks.left = [block for block in self._blocks.left if id(block) not in used]
         return True
 
-    def _pairs(self) -> tuple[list[_Pair], float]:
-        """Pairs that lay beside each other, of the surest kind that there is, and the share of them to be glued."""
+    def _groups(self) -> tuple[list[GluedGroup], float]:
+        """What lay beside one another, of the surest kind that there is, and the share of it to be glued."""
         return next((found for found in self._kinds() if found[0]), ([], 1.0))
 
-    def _kinds(self) -> Iterator[tuple[list[_Pair], float]]:
+    def _kinds(self) -> Iterator[tuple[list[GluedGroup], float]]:
         """The surest ones first."""
         ending, beginning = self._ends_and_begins()
         meetings = [(ending[point], seconds) for point, seconds in beginning.items() if point in ending]
@@ -122,11 +158,18 @@ class _Joining:
             [(firsts[0], seconds[0]) for firsts, seconds in meetings if len(firsts) == len(seconds) == 1]
         )
 
-        def lacking(most_beside: int) -> tuple[list[_Pair], float]:
+        def lacking(most_beside: int) -> tuple[list[GluedGroup], float]:
             found = pairs_with_missing_mates(ending, beginning, most_beside) if gaps else []
             return self._allowed(found), GAPS_SHARE
 
+        def balanced(groups: Sequence[GluedGroup]) -> list[GluedGroup]:
+            return [group for group in self._allowed(groups) if gaps or leaves_balance(group, ending, beginning)]
+
         yield alone + lacking(BESIDE_ONE)[0], GAPS_SHARE if gaps else 1.0
+        confirmed = [] if gaps else balanced(self._confirmed(meetings))
+        yield exclusive(confirmed), CONFIRMED_SHARE
+        yield [] if gaps else balanced(loose_wheels(ending, beginning, LAST_WHEEL_DIFFERENCE)), WHEELS_SHARE
+        yield confirmed, LEAST_CONFIRMED_SHARE
         doubtful = difference and len(self._blocks.left) <= MOST_DOUBTFUL
         if doubtful:
             yield (
@@ -136,8 +179,19 @@ class _Joining:
         yield lacking(BESIDE_TWO)
         if doubtful:
             alike = [pair for meeting in meetings for pair in _alike(*meeting, ALIKE * difference)]
-            yield self._allowed(alike), ALIKE_SHARE
+            yield balanced(alike), ALIKE_SHARE
         yield lacking(len(self._blocks.left))
+
+    def _confirmed(self, meetings: list[tuple[list[GluedBlock], list[GluedBlock]]]) -> list[_Pair]:
+        """Pairs of nearly equal sizes that together live exactly as long as another block, on which, or below which, they lay."""
+        lives = {(block.lower, block.upper) for block in self._blocks.left}
+        return [
+            (first, second)
+            for firsts, seconds in meetings
+            if len(firsts) * len(seconds) <= MOST_COMPARED
+            for first, second in _within(firsts, seconds, CONFIRMED_DIFFERENCE)
+            if (first.lower, second.upper) in lives
+        ]
 
     def _ends_and_begins(self) -> tuple[dict[int, list[GluedBlock]], dict[int, list[GluedBlock]]]:
         """The blocks that end, and those that begin, at each point."""
@@ -148,21 +202,21 @@ class _Joining:
             beginning[block.lower].append(block)
         return dict(ending), dict(beginning)
 
-    def _allowed(self, pairs: list[_Pair]) -> list[_Pair]:
-        """Those that were not refused, and of which the larger alignment is a multiple of the other."""
+    def _allowed(self, groups: Sequence[GluedGroup]) -> list[GluedGroup]:
+        """Those that were not refused, and of which the larger alignment is a multiple of the others."""
         return [
-            (first, second)
-            for first, second in pairs
-            if (id(first), id(second)) not in self._refused
-            and max(first.alignment, second.alignment) % min(first.alignment, second.alignment) == 0
+            group
+            for group in groups
+            if _identities(group) not in self._refused
+            and not any(max(block.alignment for block in group) % block.alignment for block in group)
         ]
 
     def _unused(self, whole: GluedBlock) -> float:
         """What the rectangle of a pair leaves unused, bytes times points; without gaps, as if the lower one were as long as both."""
-        (first, _), (second, _) = whole.parts
-        if not self._rule.gaps:
+        if not self._rule.gaps and len(whole.parts) == 2:
+            (first, _), (second, _) = whole.parts
             return abs(first.size - second.size) * (whole.upper - whole.lower)
-        return _area(whole) - _area(first) - _area(second)
+        return _area(whole) - sum(_area(part) for part, _ in whole.parts)
 
     def _takes_place(self, whole: GluedBlock) -> bool:
         """Whether the live sums allow the rectangle of a pair; they rise then."""
@@ -207,6 +261,17 @@ def _within(firsts: list[GluedBlock], seconds: list[GluedBlock], difference: flo
         for second in seconds
         if abs(first.size - second.size) <= difference * max(first.size, second.size)
     ]
+
+
+def _identities(group: GluedGroup) -> tuple[int, ...]:
+    return tuple(id(block) for block in group)
+
+
+def _around(group: GluedGroup) -> GluedBlock:
+    if len(group) == 2:
+        return rectangle_around(*group)
+    early, late, over, left, middle = group
+    return around_wheel((early, late, over, left, middle))
 
 
 def _area(block: GluedBlock) -> int:

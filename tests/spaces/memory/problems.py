@@ -77,6 +77,22 @@ def shrunk(count: int, seed: int) -> Instance:
     return Instance("shrunk", tuple(replace(b, size=max(1, int(b.size * (1 - rng.random() / 10)))) for b in tiles))
 
 
+def shrunken_wheels(count: int, seed: int) -> Instance:
+    """A rectangle of 1 MiB cut in wheels of five or from edge to edge, every piece smaller by up to a tenth."""
+    rng = np.random.default_rng(seed)
+    tiles = [(0, 160 * count, 1 << 20)]
+    while len(tiles) < count:
+        lower, upper, size = tiles.pop(int(np.argmax([(upper - lower) * size for lower, upper, size in tiles])))
+        first, second = sorted(int(at) for at in rng.choice(np.arange(lower + 1, upper), 2, replace=False))
+        low, high = sorted(int(at) for at in rng.choice(np.arange(1, size), 2, replace=False))
+        if rng.random() < 0.6:
+            tiles += [(lower, first, size), (first, upper, low), (first, upper, size - low)]
+            continue
+        tiles += [(lower, second, low), (second, upper, high), (first, upper, size - high), (lower, first, size - low)]
+        tiles.append((first, second, high - low))
+    return make(*((lower, upper, max(1, int(size * (1 - rng.random() / 10)))) for lower, upper, size in tiles))
+
+
 def thinned(count: int, seed: int) -> Instance:
     """A tiling cut from edge to edge of which a tenth is missing."""
     rng = np.random.default_rng(seed)

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kilotune.codegen.arrays import IntArray
-from kilotune.experiments.benchmarks.placement import scattered
+from kilotune.experiments.benchmarks.placement_instances import scattered
 from kilotune.spaces.memory.arrays import BufferArrays
 from kilotune.spaces.memory.checker import check_placement
 from kilotune.spaces.memory.component_search import MOST_PAIRS, VERY_LARGE

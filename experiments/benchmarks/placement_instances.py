@@ -1,0 +1,121 @@
+"""Generated instances of the placement problem: random buffers, and rectangles that were cut up, so that a low placement is known.
+
+What `experiments.benchmarks.placement --random` places.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from types import MappingProxyType
+
+import numpy as np
+
+from kilotune.spaces.memory.instance import Buffer, Instance
+
+MEGABYTE = 1 << 20
+
+LifeAndSize = tuple[int, int, int]
+"""First point of a piece's life, one past its last one, bytes."""
+
+
+def scattered(count: int, seed: int) -> Instance:
+    """Lives of up to a tenth of the program, sizes of up to 4 KiB."""
+    rng = np.random.default_rng((seed, count))
+    lower = rng.integers(0, 2 * count, count)
+    life = rng.integers(1, max(count // 5, 2), count)
+    size = rng.integers(1, 4097, count)
+    rows = zip(lower.tolist(), (lower + life).tolist(), size.tolist(), strict=True)
+    return Instance(f"random-{count}", tuple(Buffer(str(i), *r) for i, r in enumerate(rows)))
+
+
+def tiled(count: int, seed: int) -> Instance:
+    """A rectangle of 1 MiB cut up at random: every byte is used at every point."""
+    return cut_up(f"tiled-{count}", count, seed, halves_of)
+
+
+def pinwheels(count: int, seed: int) -> Instance:
+    """A rectangle of 1 MiB, each piece of which is cut in five that no cut from edge to edge parts."""
+    return cut_up(f"pinwheels-{count}", count, seed, wheel_of)
+
+
+def cut_up(
+    name: str,
+    count: int,
+    seed: int,
+    pieces_of: Callable[[LifeAndSize, np.random.Generator], list[LifeAndSize]],
+    points: int = 0,
+) -> Instance:
+    """A rectangle of 1 MiB in at least so many pieces, in a random order; larger ones are cut up earlier."""
+    rng = np.random.default_rng((seed, count))
+    tiles = [(0, points or 16 * count, MEGABYTE)]
+    while len(tiles) < count:
+        area = np.array([float(upper - lower) * size for lower, upper, size in tiles])
+        tiles += pieces_of(tiles.pop(int(rng.choice(len(tiles), p=area / area.sum()))), rng)
+    order = rng.permutation(len(tiles))
+    return Instance(name, tuple(Buffer(str(i), *tiles[k]) for i, k in enumerate(order)))
+
+
+def halves_of(tile: LifeAndSize, rng: np.random.Generator) -> list[LifeAndSize]:
+    """The tile cut from edge to edge, in two; itself, where it is too small."""
+    lower, upper, size = tile
+    if rng.random() < 0.5 and upper - lower > 1:
+        at = int(rng.integers(lower + 1, upper))
+        return [(lower, at, size), (at, upper, size)]
+    if size > 1:
+        at = int(rng.integers(1, size))
+        return [(lower, upper, at), (lower, upper, size - at)]
+    return [tile]
+
+
+def wheel_of(tile: LifeAndSize, rng: np.random.Generator) -> list[LifeAndSize]:
+    """The tile cut in five that turn around one of them; itself, where it is too small."""
+    lower, upper, size = tile
+    if upper - lower < 3 or size < 3:
+        return [tile]
+    first, second = sorted(int(at) for at in rng.choice(upper - lower - 1, 2, replace=False) + lower + 1)
+    low, high = sorted(int(at) for at in rng.choice(size - 1, 2, replace=False) + 1)
+    around = [(lower, second, low), (second, upper, high), (first, upper, size - high), (lower, first, size - low)]
+    return [*around, (first, second, high - low)]
+
+
+def thinned(count: int, seed: int) -> Instance:
+    """A tiling of which a tenth is missing."""
+    rng = np.random.default_rng((seed, count))
+    return Instance(f"thinned-{count}", tuple(b for b in tiled(count, seed).buffers if rng.random() < 0.9))
+
+
+def slack(count: int, seed: int) -> Instance:
+    """A tiling in which every buffer is smaller by up to a tenth, each by its own share."""
+    whole = replace(tiled(count, seed), name=f"slack-{count}")
+    return smaller(whole, np.random.default_rng((seed, count)))
+
+
+def smaller(whole: Instance, rng: np.random.Generator) -> Instance:
+    """Every buffer smaller by up to a tenth."""
+    shrunk = (replace(b, size=max(1, int(b.size * (1 - rng.random() / 10)))) for b in whole.buffers)
+    return replace(whole, buffers=tuple(shrunk))
+
+
+def slack_wheels(count: int, seed: int) -> Instance:
+    """A rectangle of 1 MiB cut up at random, two of five times in wheels of five, every piece smaller by up to a tenth. There are so few
+    points of time that cuts meet by chance. A placement of at most 1 MiB is there by construction."""
+
+    def pieces_of(tile: LifeAndSize, rng: np.random.Generator) -> list[LifeAndSize]:
+        return wheel_of(tile, rng) if rng.random() < 0.4 else halves_of(tile, rng)
+
+    whole = cut_up(f"slack-wheels-{count}", count, seed, pieces_of, 5 * count)
+    return smaller(whole, np.random.default_rng((seed, count)))
+
+
+KINDS: Mapping[str, Callable[[int, int], Instance]] = MappingProxyType(
+    {
+        "random": scattered,
+        "tiled": tiled,
+        "pinwheels": pinwheels,
+        "thinned": thinned,
+        "slack": slack,
+        "slack-wheels": slack_wheels,
+    }
+)
+"""What `generated` makes, by how many buffers and from which seed."""
