@@ -96,6 +96,14 @@ class LoadsTestData(Protocol):
 
 
 @runtime_checkable
+class NamesTestFigures(Protocol):
+    """Ability: it can be said what `test_metrics` would measure, where no time is left for it."""
+
+    def test_figures(self) -> str | None:
+        """The figures, a plural that begins a sentence; None where there are no data to measure them on."""
+
+
+@runtime_checkable
 class HasFloatBaseline(Protocol):
     """Ability: there is an exact model that the candidates approximate."""
 

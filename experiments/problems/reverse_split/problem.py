@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import importlib.util
 import math
 import os
 from collections.abc import Mapping
@@ -13,9 +14,8 @@ from types import MappingProxyType
 from typing import Any, ClassVar
 
 from kilotune.codegen.diagnostics import InputError
-from kilotune.codegen.scamp.few_digits import with_few_digits
 from kilotune.codegen.scamp.instructions import INSTRUCTION_SETS, REGISTERS
-from kilotune.codegen.scamp.kernel import MAXIMUM_DEPTH, ApproximatedSet, Kernel, KernelSet
+from kilotune.codegen.scamp.kernel import ApproximatedSet, Kernel, KernelSet
 from kilotune.codegen.scamp.kernel_files import KernelFile, parse_kernel_file, read_kernel_file
 from kilotune.codegen.scamp.macros import format_macros
 from kilotune.codegen.scamp.network import ChipNetwork
@@ -33,6 +33,7 @@ from kilotune.experiments.problems.family import CommandOptions
 from kilotune.experiments.problems.reverse_split.chip_network import MeasuredNetwork, read_digits
 from kilotune.experiments.problems.reverse_split.filters import DEFAULT_FILTER, FILTERS
 from kilotune.experiments.problems.reverse_split.networks import NETWORKS, bundled_file
+from kilotune.experiments.problems.reverse_split.wanted_kernels import approximated, depth_of, require_registers
 from kilotune.experiments.problems.reverse_split.weight_errors import (
     approximation_sentence,
     digits_sentence,
@@ -59,9 +60,6 @@ COMPILED = (
 DEFAULT_TARGET = "scamp5"
 WRITTEN_OUT = "kernels given as JSON"
 """What an input is called that is no file and no name."""
-
-DEFAULT_DEPTH = 4
-"""For weights that are no sums of halves. The error is always said."""
 
 PHOTOGRAPHS = 8
 
@@ -126,6 +124,12 @@ class KernelProblem(ExportsTexts):
             return dict(_quality(self._text(assignment), tuple(one.moved(position) for one in self.kernels.kernels)))
         except (ModuleNotFoundError, ValueError):
             return None
+
+    def test_figures(self) -> str | None:
+        """What `test_metrics` measures here; None without scikit-image (without --data)."""
+        if self.measured is not None:
+            return None if self.measured.digits is None else "Accuracy, time and energy of a frame"
+        return "RMSE and SSIM" if importlib.util.find_spec("skimage") else None
 
     def is_loaded(self) -> bool:
         """Whether photographs are at hand."""
@@ -362,35 +366,3 @@ def _read_kernels(text: str) -> KernelFile:
     if is_written_out(text):
         return parse_kernel_file(text, WRITTEN_OUT)
     return bundled_file(text) if text in NETWORKS else read_kernel_file(Path(text))
-
-
-def depth_of(kernels: KernelSet, asked: int | None) -> int:
-    """The depth that was asked for; without one the least that is exact, if there is one."""
-    exact = kernels.exact_depth()
-    if asked is not None:
-        return asked
-    return DEFAULT_DEPTH if exact is None or exact > MAXIMUM_DEPTH else exact
-
-
-def approximated(kernels: KernelSet, depth: int, name: str, error: float | None = None) -> ApproximatedSet:
-    """At that depth; with `error` in as few signed digits as keep every kernel's weights within that share. ValueError when a whole kernel
-    vanishes."""
-    wanted = (kernels.approximate(depth) if error is None else with_few_digits(kernels, depth, error)).reduced()
-    for number, (kernel, total) in enumerate(zip(kernels.kernels, wanted.sums, strict=True), start=1):
-        if kernel.weights and not total:
-            largest = max(abs(weight) for _, weight in kernel.weights)
-            raise ValueError(
-                f"{name}: kernel {number} vanishes at depth {depth}: its largest weight, {float(largest):.4g}, is no more "
-                f"than half of 1/{1 << depth}; ask for a greater --depth."
-            )
-    return wanted
-
-
-def require_registers(wanted: ApproximatedSet, registers: int, name: str) -> None:
-    """ValueError when it is plain that no program fits, a sum in a single register; and for registers that the chip does not
-    have."""
-    if not 1 <= registers <= len(REGISTERS):
-        raise ValueError(f"{name}: expected 1 to {len(REGISTERS)} registers, found {registers}.")
-    cells = max((len(total.terms) for total in wanted.sums), default=0)
-    if cells > 1 and registers == 1:
-        raise ValueError(f"{name}: a kernel of {cells} weights needs at least 2 registers, 1 given.")
