@@ -109,7 +109,7 @@ def artefact_sections(problem: Problem, best: Trial) -> tuple[Section, ...]:
 def _remarks(problem: Problem, best: Trial, text: str) -> list[str]:
     """What the problem says of a candidate besides its text."""
     lines = problem.lines(best) if isinstance(problem, Explains) else []
-    return [line for line in lines if line.strip() != text.strip()]
+    return [line for line in lines if not text.strip().startswith(line.strip())]  # the text may have notes behind it
 
 
 def _cut(text: str) -> tuple[Block, ...]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import importlib.util
 import math
 import os
@@ -14,13 +13,14 @@ from types import MappingProxyType
 from typing import Any, ClassVar
 
 from kilotune.codegen.diagnostics import InputError
-from kilotune.codegen.scamp.instructions import INSTRUCTION_SETS, REGISTERS
+from kilotune.codegen.scamp.instructions import AUKE, INSTRUCTION_SETS, REGISTERS, SCAMP5
 from kilotune.codegen.scamp.kernel import ApproximatedSet, Kernel, KernelSet
 from kilotune.codegen.scamp.kernel_files import KernelFile, parse_kernel_file, read_kernel_file
 from kilotune.codegen.scamp.macros import format_macros
 from kilotune.codegen.scamp.network import ChipNetwork
 from kilotune.codegen.scamp.network_source import MOST_MAPS, format_network
 from kilotune.codegen.scamp.registers import RegisterPressureError
+from kilotune.codegen.scamp.sums import Sum
 from kilotune.evaluators.scamp5.certificate import BoundCertificate
 from kilotune.evaluators.scamp5.images import LIBRARIES, photographs, photographs_are_loaded
 from kilotune.evaluators.scamp5.kernel_accuracy import KernelAccuracy
@@ -66,6 +66,10 @@ PHOTOGRAPHS = 8
 ARTEFACTS = MappingProxyType({"program": "program.txt", "macros": "program.cpp", "network": "network.cpp"})
 
 
+WITHOUT_MACROS = (
+    f"There is no C++ of this program: the chip's macros of its instructions were not brought into {len(REGISTERS)} registers "
+    f"(--target {SCAMP5.name} searches programs of macros)."
+)
 WITHOUT_COMPILER = "Without a C compiler no program is improved or proved beyond its splits: see `tune doctor`."
 
 
@@ -139,11 +143,9 @@ class KernelProblem(ExportsTexts):
         """The program, and the chip's macros where they find registers: none that the chip forbids leaves."""
         text, made = self._text(trial.assignment), self.made(trial)
         where = " ".join(self.position_sentences(made))
-        texts = {"program": f"{text}# {where}\n" if where else text}
-        with contextlib.suppress(RegisterPressureError):  # copies that only the macros need may find no register
-            source = format_macros(prove(text, made.sums, made.depth), note=where)
-            check_macros(source, made.sums, made.depth)
-            texts["macros"] = source
+        source, missing = _macros(text, made.sums, made.depth, where), self.macro_sentences(text, made)
+        notes = "".join(f"# {note}\n" for note in (where, *missing) if note)
+        texts = {"program": text + notes, **({} if source is None else {"macros": source})}
         if "macros" in texts and self.measured is not None and len(made.sums) <= MOST_MAPS:
             texts["network"] = format_network(prove(text, made.sums, made.depth), self.measured.network)
         return texts
@@ -159,6 +161,7 @@ class KernelProblem(ExportsTexts):
             "target": program.target,
             "depth": made.depth,
             **({"position": list(made.position)} if isinstance(self.space, PositionSpace) else {}),
+            **({"without_macros": WITHOUT_MACROS} if self.macro_sentences(text, made) else {}),
             "largest_weight_error": float(made.largest_error),
             "relative_errors": relative_errors(self.kernels, made),
             "microseconds": 1e6 * program.seconds,
@@ -178,12 +181,20 @@ class KernelProblem(ExportsTexts):
         missing = [] if load_kernel() else [WITHOUT_COMPILER]
         if self.measured is not None:
             missing.insert(0, self.measured.sentence(text))
+        missing += self.macro_sentences(text, made)
         said = [*self.position_sentences(made), *self.approximation_sentences(made), *missing]
         return [text.rstrip("\n"), cost, *said]
 
     def position_sentences(self, made: ApproximatedSet) -> list[str]:
         """Where results lie that may lie anywhere; empty for others."""
         return [position_sentence(made.position)] if isinstance(self.space, PositionSpace) else []
+
+    def macro_sentences(self, text: str, made: ApproximatedSet) -> list[str]:
+        """Why there is no C++ of a program in AUKE's instructions; empty where there is, and for one in macros, which has its registers."""
+        if self.space.problem.target != AUKE.name:
+            return []
+        there = _macros(text, made.sums, made.depth, " ".join(self.position_sentences(made)))
+        return [WITHOUT_MACROS] if there is None else []
 
     def bound_certificate(self, best: Trial | None, bound: float) -> str:
         """A bound on instructions, with the best program. ValueError for another objective, and where there is no bound to speak of."""
@@ -218,6 +229,17 @@ class KernelProblem(ExportsTexts):
 
     def _text(self, assignment: Assignment) -> str:
         return self.space.program(assignment).text
+
+
+@lru_cache(maxsize=16)
+def _macros(text: str, sums: tuple[Sum, ...], depth: int, note: str) -> str | None:
+    """A program as C++; None where the macros find no registers: they may need copies that AUKE's instructions do not."""
+    try:
+        source = format_macros(prove(text, sums, depth), note=note)
+    except RegisterPressureError:
+        return None
+    check_macros(source, sums, depth)
+    return source
 
 
 @lru_cache(maxsize=16)
