@@ -112,6 +112,14 @@ class HasFloatBaseline(Protocol):
 
 
 @runtime_checkable
+class LimitsProcedure(Protocol):
+    """Ability: the space runs its paper's procedure within limits, or not at all for some inputs."""
+
+    def procedure_limits(self) -> str | None:
+        """These limits, a sentence; None where the procedure is run as in the paper."""
+
+
+@runtime_checkable
 class ExplainsBound(Protocol):
     """Ability: the space's own bound has a short proof."""
 

@@ -21,6 +21,7 @@ from kilotune.experiments.problems.device_check import DeviceCheck
 from kilotune.experiments.problems.placing import FinalistPlacing, kept_placing
 from kilotune.experiments.problems.problem import (
     ApproximatesInput,
+    LimitsProcedure,
     PlacesFinalists,
     Problem,
     RunsOnDevice,
@@ -277,6 +278,8 @@ def conclude(
         return made_in_time(is_over, lambda: problem.check_on_device(trial, levels))
 
     paper = procedure_in_time(study, result, lambda: procedure_of(problem, study), is_over)
+    if isinstance(problem, LimitsProcedure):
+        paper = dataclasses.replace(paper, limits=problem.procedure_limits())
     if most_checked:
         finalists = chosen_finalist(problem, study, result, paper.answer, lambda: is_over() or finalists_over())
     else:

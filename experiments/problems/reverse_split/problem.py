@@ -6,7 +6,7 @@ import importlib.util
 import math
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from types import MappingProxyType
@@ -23,7 +23,6 @@ from kilotune.codegen.scamp.registers import RegisterPressureError
 from kilotune.codegen.scamp.sums import Sum
 from kilotune.evaluators.scamp5.certificate import BoundCertificate
 from kilotune.evaluators.scamp5.images import LIBRARIES, photographs, photographs_are_loaded
-from kilotune.evaluators.scamp5.kernel_accuracy import KernelAccuracy
 from kilotune.evaluators.scamp5.macro_check import check_macros
 from kilotune.evaluators.scamp5.quality import measure
 from kilotune.evaluators.scamp5.symbolic import prove
@@ -33,7 +32,13 @@ from kilotune.experiments.problems.family import CommandOptions
 from kilotune.experiments.problems.reverse_split.chip_network import MeasuredNetwork, read_digits
 from kilotune.experiments.problems.reverse_split.filters import DEFAULT_FILTER, FILTERS
 from kilotune.experiments.problems.reverse_split.networks import NETWORKS, bundled_file
-from kilotune.experiments.problems.reverse_split.wanted_kernels import approximated, depth_of, require_registers
+from kilotune.experiments.problems.reverse_split.wanted_kernels import (
+    approximated,
+    depth_of,
+    network_registers,
+    require_registers,
+    rounded_weights,
+)
 from kilotune.experiments.problems.reverse_split.weight_errors import (
     approximation_sentence,
     digits_sentence,
@@ -46,8 +51,8 @@ from kilotune.search.suggestion import did_you_mean
 from kilotune.spaces.reverse_split.approximations import ApproximationSpace, approximations
 from kilotune.spaces.reverse_split.measuring import KernelGoal, SplitProblem
 from kilotune.spaces.reverse_split.positions import HOME, PositionSpace
+from kilotune.spaces.reverse_split.procedure import NODE_LIMIT
 from kilotune.spaces.reverse_split.programs import load_kernel
-from kilotune.spaces.reverse_split.rounding import rounded
 from kilotune.spaces.reverse_split.space import ReverseSplitSpace
 
 COMPILED = (
@@ -134,6 +139,14 @@ class KernelProblem(ExportsTexts):
         if self.measured is not None:
             return None if self.measured.digits is None else "Accuracy, time and energy of a frame"
         return "RMSE and SSIM" if importlib.util.find_spec("skimage") else None
+
+    def procedure_limits(self) -> str:
+        """Where AUKE's search is cut, or that it is not run."""
+        problem = self.space.problem
+        if problem.consumed:
+            kernels, registers = counted(len(set(problem.wanted)), "kernel"), counted(problem.registers, "register")
+            return f"It was not run: it keeps all results to the end, and {kernels} are too many for {registers}."
+        return f"Its search is cut after {NODE_LIMIT} states or a second of work, so a longer one may have an answer."
 
     def is_loaded(self) -> bool:
         """Whether photographs are at hand."""
@@ -320,7 +333,7 @@ def build_problem(request: TuneRequest) -> KernelProblem:
         )
     if measured is not None:
         registers = network_registers(registers, request.input)
-        wanted, measured = _rounded(wanted, measured, options.accuracy, request.input)
+        wanted, measured = rounded_weights(wanted, measured, options.accuracy, request.input)
     registers = registers or len(REGISTERS)
     require_registers(wanted, registers, request.input)
     target = options.target or asked.target or DEFAULT_TARGET
@@ -354,34 +367,6 @@ def _measured(network: ChipNetwork | None, options: KernelOptions, name: str) ->
             raise ValueError(f"{name}: --data has images for a network, and these are kernels alone.")
         return None
     return MeasuredNetwork(network, None if options.data is None else read_digits(Path(options.data), network))
-
-
-def network_registers(asked: int | None, name: str) -> int:
-    """All but the one that takes the levels. ValueError when all are asked for."""
-    if asked is not None and asked >= len(REGISTERS):
-        raise ValueError(
-            f"{name}: a network's thresholds need a register, so its kernels have at most {len(REGISTERS) - 1}."
-        )
-    return asked or len(REGISTERS) - 1
-
-
-def _rounded(
-    wanted: ApproximatedSet, measured: MeasuredNetwork, least: float | None, name: str
-) -> tuple[ApproximatedSet, MeasuredNetwork]:
-    """The kernels with weights rounded while the accuracy lasts, on every second unseen image; the others are left to measure on."""
-    digits = measured.digits
-    if least is None or digits is None:
-        return wanted, measured
-    choosing, measuring = digits.halves()
-    meter = KernelAccuracy(
-        measured.network, wanted.sums, wanted.depth, digits.images[choosing], digits.labels[choosing]
-    )
-    if meter.accuracy < least:
-        raise ValueError(
-            f"{name}: expected a limit that the kernels as they are keep; they have an accuracy of {meter.accuracy:.4f} on the "
-            f"{counted(choosing.sum(), 'image')} to choose by, found accuracy={least:g}."
-        )
-    return rounded(wanted, meter, least), replace(measured, digits=replace(digits, measuring=measuring))
 
 
 def _read_kernels(text: str) -> KernelFile:
