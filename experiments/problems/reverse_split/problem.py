@@ -282,7 +282,7 @@ def resolve_input(text: str | None) -> Path | str:
 
 def is_written_out(text: str) -> bool:
     """Whether an input is kernels as JSON rather than a name."""
-    return text.lstrip()[:1] in ("[", "{")
+    return text.lstrip()[:1] in ("[", "{", '"')
 
 
 def input_names() -> tuple[str, ...]:
