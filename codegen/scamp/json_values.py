@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
+
+MOST_SHOWN = 60
+"""Characters of a value."""
 
 
 @dataclass(frozen=True)
@@ -15,10 +19,24 @@ class JsonConstant:
 
 
 def shown(value: Any) -> str:
-    """At most 60 characters."""
+    """At most `MOST_SHOWN` characters."""
     if isinstance(value, JsonConstant):
         return value.text
     if isinstance(value, Fraction):
         return f"{float(value):g}" if abs(value) < 10**300 else "a number beyond all bounds"
-    text = repr(value)
-    return text if len(text) <= 60 else text[:57] + "..."
+    text = _as_written(value)
+    return text if len(text) <= MOST_SHOWN else text[: MOST_SHOWN - 3] + "..."
+
+
+def _as_written(value: Any, nested: int = 0) -> str:
+    """With the file's words for null, true and false; as much of it as a message has room for, at least."""
+    if value is None or isinstance(value, bool):
+        return {None: "null", True: "true", False: "false"}[value]
+    if isinstance(value, (Fraction, JsonConstant)):
+        return shown(value)
+    if not isinstance(value, (list, dict)) or nested > MOST_SHOWN:
+        return repr(value) if not isinstance(value, (list, dict)) else "..."
+    if isinstance(value, list):
+        return f"[{', '.join(_as_written(one, nested + 1) for one in value[:MOST_SHOWN])}]"
+    pairs = itertools.islice(value.items(), MOST_SHOWN)
+    return f"{{{', '.join(f'{key!r}: {_as_written(one, nested + 1)}' for key, one in pairs)}}}"

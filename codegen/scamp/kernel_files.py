@@ -1,7 +1,7 @@
 """Kernels from JSON: `{"kernels": [[[1, 0, -1], [2, 0, -2], [1, 0, -1]]], "depth": 4, "registers": 6, "target": "scamp5"}`.
 
-Only `kernels` is needed, and then its value alone will do, or a single kernel: `[[1, 0], [0, -1]]`. With `network` they are the first
-layer of a network (`network_files`). A weight is a number, or a number or a
+Only `kernels` is needed, and then its value alone will do, or a single kernel: `[[1, 0], [0, -1]]`, of which a weight in quotes alone,
+`"1"`, is the smallest. With `network` they are the first layer of a network (`network_files`). A weight is a number, or a number or a
 fraction in quotes, such as "1" or "1/9"; numbers are taken as written, 0.1 is a tenth. Rows run north to south, see `kernel` for the
 centre.
 """
@@ -59,10 +59,14 @@ def parse_kernel_file(text: str, path: str) -> KernelFile:
         raise InputError.of_json(path, error) from error
     except (RecursionError, ValueError) as error:
         raise InputError(path, expected="JSON", found=str(error)) from error
+    if isinstance(content, str):  # the one weight of the smallest kernel
+        content = [[content]]
     if isinstance(content, list):
         content = {"kernels": content if _is_list_of_kernels(content) else [content]}
     if not isinstance(content, dict) or "kernels" not in content:
-        raise InputError(path, expected='an object {"kernels": [...]} or a list of rows', found=shown(content))
+        raise InputError(
+            path, expected='an object {"kernels": [...]}, a list of rows or a weight in quotes', found=shown(content)
+        )
     unknown = next((key for key in content if key not in _KEYS), None)
     if unknown is not None:
         raise InputError(path, place=f"key {unknown!r}", expected=f"one of {', '.join(_KEYS)}", found=repr(unknown))

@@ -1,10 +1,12 @@
 """Certificates of bounds on programs: a file that says what is claimed, and its check, which takes nobody's word for it.
 
     {"certificate": "scamp5-program-bound", "version": 1, "target": "auke", "depth": 4,
-     "kernels": [[[-1, 0, 1], [0, 0, 2]]], "at_least": 9, "program": ["# auke; image in A; results in A", ...]}
+     "kernels": [[[-1, 0, 1], [0, 0, 2]]], "at_least": 9, "program": ["# auke; image in A; results in A", ...], "claim": "No program ..."}
 
 A kernel is a list of cells `[x, y, weight]`, its weights in units of `2**-depth`. The claim: no program of the target's instructions, on
-any number of registers, computes the kernels in fewer than `at_least`; and the program, if there is one, does compute them. The check
+any number of registers, computes the kernels in fewer than `at_least`; and the program, if there is one, does compute them. An instruction
+gives one result: what the macro `div` leaves in its further registers, half of the operand negated and the operand, counts as lost, so a
+program that reads it may be shorter. `claim` says this for people and is not read. The check
 executes the program's text (`symbolic.py`) and searches all shorter programs with the code of `refutation.py`, which the search that made
 the claim has no part in. It repeats that search, in a plainer way: a certificate is no shortcut.
 
@@ -17,6 +19,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any
 
 from kilotune.codegen.counts import counted
@@ -35,6 +38,9 @@ POSITION = "position"
 """The key that a file of `VERSION_ANYWHERE` has besides."""
 
 LARGEST_WEIGHT, FARTHEST_CELL = 1 << 40, 1000
+
+ONE_RESULT = MappingProxyType({"scamp5": "what `div` leaves in its further registers counts as lost"})
+"""What bounds in a target's instructions do not speak of, as a clause: programs that use further results of one instruction."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +64,16 @@ class BoundCertificate:
         version = VERSION if self.position is None else VERSION_ANYWHERE
         values = (KIND, version, self.target, self.depth, kernels, self.at_least, lines)
         where = {} if self.position is None else {POSITION: list(self.position)}
-        return json.dumps({**dict(zip(KEYS, values, strict=True)), **where}) + "\n"
+        return json.dumps({**dict(zip(KEYS, values, strict=True)), **where, "claim": self.claim}) + "\n"
+
+    @property
+    def claim(self) -> str:
+        """The bound as a sentence."""
+        lost = ONE_RESULT.get(self.target)
+        means = "" if lost is None else f", each of which gives one result ({lost}),"
+        place = "" if self.position is None else ", wherever its results lie together"
+        shorter = f"fewer than {counted(self.at_least, 'instruction')}"
+        return f"No program of {self.target}'s instructions{means} computes these kernels in {shorter}{place}."
 
 
 @dataclass(frozen=True)

@@ -47,7 +47,7 @@ def check_command(file: Path, jobs: int) -> ExitStatus:
 
     Exit status 0: confirmed; 1: what it claims is not true, or not confirmed; 4: it is no certificate.
     """
-    from kilotune.evaluators.scamp5.certificate import FalseClaimError, parse_certificate, refuted_lengths
+    from kilotune.evaluators.scamp5.certificate import ONE_RESULT, FalseClaimError, parse_certificate, refuted_lengths
 
     if not file.is_file() or file.stat().st_size > LARGEST_FILE:
         found = "a file that is too large" if file.is_file() else "none"
@@ -68,7 +68,7 @@ def check_command(file: Path, jobs: int) -> ExitStatus:
     )
     shortest = "; its program is a shortest one" if program is not None and lines == certificate.at_least else ""
     where = "" if certificate.position is None else ", wherever its results lie together"
-    click.echo(
-        f"{file}: confirmed, no program has fewer than {counted(certificate.at_least, 'instruction')}{where}{shortest}"
-    )
+    lost = "" if certificate.target not in ONE_RESULT else f"; {ONE_RESULT[certificate.target]}"
+    bound = f"no program has fewer than {counted(certificate.at_least, 'instruction')}{where}"
+    click.echo(f"{file}: confirmed, {bound}{shortest}{lost}")
     return ExitStatus.FEASIBLE

@@ -96,11 +96,27 @@ class LoadsTestData(Protocol):
 
 
 @runtime_checkable
+class NamesTestFigures(Protocol):
+    """Ability: it can be said what `test_metrics` would measure, where no time is left for it."""
+
+    def test_figures(self) -> str | None:
+        """The figures, a plural that begins a sentence; None where there are no data to measure them on."""
+
+
+@runtime_checkable
 class HasFloatBaseline(Protocol):
     """Ability: there is an exact model that the candidates approximate."""
 
     def float_metrics(self) -> dict[str, Metrics]:
         """The exact model, by part of the data (`train`, `test`)."""
+
+
+@runtime_checkable
+class LimitsProcedure(Protocol):
+    """Ability: the space runs its paper's procedure within limits, or not at all for some inputs."""
+
+    def procedure_limits(self) -> str | None:
+        """These limits, a sentence; None where the procedure is run as in the paper."""
 
 
 @runtime_checkable

@@ -12,6 +12,7 @@ from kilotune.experiments.problems.problem_entry import procedure_name
 from kilotune.experiments.problems.program_profile import TITLES
 from kilotune.experiments.report.report_data import ReportData
 from kilotune.experiments.studies.procedure_outcome import ProcedureState
+from kilotune.experiments.studies.tuning import TuneOutcome
 from kilotune.experiments.terminal.sample_differences import sample_differences
 from kilotune.experiments.terminal.summary import against_float, compared, conclusion, on_device
 from kilotune.search.result import Status
@@ -45,15 +46,7 @@ def result_section(reported: ReportData) -> Section:
         at = titles.index(name)
         titles, rows = titles[:at] + titles[at + 1 :], [(label, v[:at] + v[at + 1 :]) for label, v in rows]
     sentences = [*conclusion(outcome).split("\n"), *_against_paper(reported)]
-    differences = sample_differences(outcome)
-    if differences is not None:
-        sentences.append(differences)
-    reason = bound_reason_of(problem)
-    if reason is not None:
-        sentences.append(f"Bound: {reason['sentence']}.")
-    if outcome.approximation is not None:
-        sentences.append(f"{outcome.approximation['sentence']}.")
-    sentences += [said for said in (outcome.said_of_finalists,) if said is not None]
+    sentences += _about_the_best(outcome)
     if outcome.device_check is not None:
         sentences.append(on_device(outcome.device_check))
         if outcome.device_check.measured is not None and outcome.float_on_device is not None:
@@ -68,6 +61,19 @@ def result_section(reported: ReportData) -> Section:
         sortable=False,
     )
     return Section("What was found", (*blocks, *(Paragraph(s) for s in sentences), table))
+
+
+def _about_the_best(outcome: TuneOutcome) -> list[str]:
+    """What is known of it besides its figures."""
+    reason, approximation, missing = bound_reason_of(outcome.problem), outcome.approximation, outcome.test_not_measured
+    said = [
+        sample_differences(outcome),
+        None if reason is None else f"Bound: {reason['sentence']}.",
+        None if approximation is None else f"{approximation['sentence']}.",
+        None if missing is None else f"{missing}.",
+        outcome.said_of_finalists,
+    ]
+    return [sentence for sentence in said if sentence is not None]
 
 
 def unended(study: Study) -> str:
@@ -103,7 +109,7 @@ def artefact_sections(problem: Problem, best: Trial) -> tuple[Section, ...]:
 def _remarks(problem: Problem, best: Trial, text: str) -> list[str]:
     """What the problem says of a candidate besides its text."""
     lines = problem.lines(best) if isinstance(problem, Explains) else []
-    return [line for line in lines if line.strip() != text.strip()]
+    return [line for line in lines if not text.strip().startswith(line.strip())]  # the text may have notes behind it
 
 
 def _cut(text: str) -> tuple[Block, ...]:

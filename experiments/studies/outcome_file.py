@@ -96,6 +96,7 @@ def as_json(outcome: TuneOutcome, artefacts: dict[str, str]) -> dict[str, Any]:
         "size": count_candidates(problem.space),
         "bound_reason": bound_reason_of(problem),
         **({} if outcome.approximation is None else {"approximation": outcome.approximation}),
+        **({} if outcome.test_not_measured is None else {"test_not_measured": outcome.test_not_measured}),
         **({} if outcome.said_of_finalists is None else {"chosen_after_search": outcome.said_of_finalists}),
         **({"capacity": answer.as_json()} if (answer := answer_of(outcome)) else {}),
         "evaluations": result.evaluations,

@@ -17,7 +17,7 @@ class ProcedureState(enum.Enum):
     """How the procedure ended."""
 
     ENDED = "ended"
-    NO_ANSWER = "ended without an answer"  # nothing that it proposed can be used
+    NO_ANSWER = "ended without an answer"  # it proposed nothing, or nothing that can be used
     NOT_ENDED = "not ended"  # there was not enough time for it
     GIVEN_UP = "given up"  # so that the search could begin (`search.warm_start`)
     NONE = "none"  # the space has none
@@ -26,15 +26,20 @@ class ProcedureState(enum.Enum):
 @dataclass(frozen=True)
 class ProcedureOutcome:
     """`answer`: None where it has not ended, and where it ended without one. `seconds`: how long one that has not ended was at it, where
-    that is known."""
+    that is known. `reason`, of one without an answer: why what it proposed cannot be used, a sentence; None where it proposed nothing.
+    `limits`: what the space leaves out of the procedure, a sentence."""
 
     state: ProcedureState
     answer: Trial | None = None
     seconds: float | None = None
+    reason: str | None = None
+    limits: str | None = None
 
     def as_json(self) -> dict[str, Any]:
         """For the result file, beside the answer's figures."""
-        return {"state": self.state.value, "seconds": None if self.seconds is None else round(self.seconds, 3)}
+        seconds = None if self.seconds is None else round(self.seconds, 3)
+        why = self.sentence() if self.state is ProcedureState.NO_ANSWER else None
+        return {"state": self.state.value, "seconds": seconds, **({} if why is None else {"reason": why})}
 
     def sentence(self, name: str = "paper's procedure") -> str | None:
         """What a reader has to know who looks for the answer of the procedure so called; None where it is there, or there can be none."""
@@ -49,7 +54,12 @@ class ProcedureOutcome:
                 "its answer compares with the best is not known."
             )
         if self.state is ProcedureState.NO_ANSWER:
-            return f"The {name} ended without an answer: nothing that it proposed meets the constraints."
+            what = (
+                "it proposed no candidate."
+                if self.reason is None
+                else f"what it proposed cannot be used. {self.reason}"
+            )
+            return " ".join(part for part in (f"The {name} ended without an answer: {what}", self.limits) if part)
         return None
 
 
@@ -78,5 +88,5 @@ def procedure_in_time(
 
 def _ended(answer: Trial | None) -> ProcedureOutcome:
     if answer is None or answer.measurement.failure is not None:
-        return ProcedureOutcome(ProcedureState.NO_ANSWER)
+        return ProcedureOutcome(ProcedureState.NO_ANSWER, reason=None if answer is None else answer.measurement.failure)
     return ProcedureOutcome(ProcedureState.ENDED, answer)

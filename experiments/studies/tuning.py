@@ -21,13 +21,12 @@ from kilotune.experiments.problems.device_check import DeviceCheck
 from kilotune.experiments.problems.placing import FinalistPlacing, kept_placing
 from kilotune.experiments.problems.problem import (
     ApproximatesInput,
-    LoadsTestData,
+    LimitsProcedure,
     PlacesFinalists,
     Problem,
     RunsOnDevice,
     device_of,
     float_metrics_of,
-    metrics_on_test_data,
 )
 from kilotune.experiments.problems.procedure_measurements import remembered
 from kilotune.experiments.requests.request import TuneRequest
@@ -37,6 +36,7 @@ from kilotune.experiments.studies.measured_finalists import MeasuredFinalists, k
 from kilotune.experiments.studies.moved_input import stored_problem, with_moved_input
 from kilotune.experiments.studies.placing_finalists import knowing_placing, place_finalists, resuming_placing
 from kilotune.experiments.studies.procedure_outcome import ProcedureOutcome, procedure_in_time
+from kilotune.experiments.studies.unseen_data import on_unseen_data, unmeasured_sentence
 from kilotune.experiments.studies.validation import NOTHING_HELD_OUT, Validation, validated
 from kilotune.search.budget import Budget
 from kilotune.search.executor import Executor
@@ -74,6 +74,7 @@ class TuneOutcome:
     asked: Budget | None = None  # the command's budget; None without a run
     used_s: float = 0.0  # of it, until the search ended, without what a resumed study has replayed
     approximation: dict[str, Any] | None = None  # what all candidates lose against the input
+    test_not_measured: str | None = None  # why `test` is not there, where that is for want of time
     placing: FinalistPlacing | None = None  # finalists on the board
     said_of_finalists: str | None = None  # which was chosen after the search, where that is not its best
     finalists_kept: bool = True  # whether a limit that only the device can tell of is kept
@@ -271,25 +272,22 @@ def conclude(
     front no more than `most_checked`. What is not there when `is_over` says so is left out, and finalists earlier: those that
     are not run when `finalists_over` says so, since test data and the best one on the device matter more."""
 
-    def on_data(trial: Trial | None) -> Metrics | None:
-        if study.stopped and isinstance(problem, LoadsTestData) and not problem.is_loaded():
-            return None  # whoever pressed Ctrl-C is waiting
-        return None if trial is None else made_in_time(is_over, lambda: metrics_on_test_data(problem, trial.assignment))
-
     def on_device(trial: Trial | None, levels: tuple[str, ...] = ()) -> DeviceCheck | None:
         if trial is None or not isinstance(problem, RunsOnDevice):
             return None
         return made_in_time(is_over, lambda: problem.check_on_device(trial, levels))
 
     paper = procedure_in_time(study, result, lambda: procedure_of(problem, study), is_over)
+    if isinstance(problem, LimitsProcedure):
+        paper = dataclasses.replace(paper, limits=problem.procedure_limits())
     if most_checked:
         finalists = chosen_finalist(problem, study, result, paper.answer, lambda: is_over() or finalists_over())
     else:
         finalists = MeasuredFinalists(kept_finalist(problem, study, result))
     result = finalists.result
-    test = on_data(result.best)
+    test = on_unseen_data(problem, study, result.best, is_over)
     float_metrics = made_in_time(is_over, lambda: float_metrics_of(problem)) or {}
-    procedure_test = on_data(paper.answer)
+    procedure_test = on_unseen_data(problem, study, paper.answer, is_over).metrics
     all_levels = tuple(f"-{level}" for level in TRIED_LEVELS)
     device_check = on_device(result.best, all_levels) or on_device(result.best) or finalists.check
     placing = place_finalists(problem, study, result, is_over) if most_checked else kept_placing(study)
@@ -297,7 +295,7 @@ def conclude(
         knowing_placing(problem, placing),
         result,
         paper,
-        test,
+        test.metrics,
         float_metrics,
         procedure_test,
         device_check,
@@ -306,6 +304,7 @@ def conclude(
         made_in_time(is_over, problem.float_on_device) if isinstance(problem, RunsOnDevice) else None,
         made_in_time(is_over, lambda: validated(problem, result, paper.answer)) or NOTHING_HELD_OUT,
         approximation=_approximation(problem, is_over),
+        test_not_measured=unmeasured_sentence(problem, study, result.best, test),
         placing=placing,
         said_of_finalists=finalists.said,
         finalists_kept=finalists.kept,

@@ -63,6 +63,8 @@ def _about_the_best(outcome: TuneOutcome) -> Iterator[str]:
         yield f"Bound: {reason['sentence']}."
     if outcome.approximation is not None:
         yield f"{outcome.approximation['sentence']}."
+    if outcome.test_not_measured is not None:
+        yield f"{outcome.test_not_measured}."
     if outcome.said_of_finalists is not None:
         yield outcome.said_of_finalists
     yield from _on_the_device(outcome)

@@ -26,12 +26,15 @@ def test_a_study_is_certified_and_confirmed(tmp_path: Path) -> None:
     run("certify", "edges", "--output", str(file), *store)
     claimed = json.loads(file.read_text())
     assert claimed["at_least"] == len(claimed["program"]) - 1 == 5
+    assert "gives one result (what `div` leaves in its further registers counts as lost)" in claimed["claim"]
+    assert claimed["claim"].endswith(" computes these kernels in fewer than 5 instructions.")
     assert run("check", str(file)) == 0
     run(*search, "--input", "roberts", "--study", "elsewhere", "--anywhere")
     run("certify", "elsewhere", "--output", str(file), *store)
     claimed = json.loads(file.read_text())
     assert (claimed["version"], claimed["at_least"], len(claimed["program"]) - 1) == (2, 1, 1)
     assert claimed["position"] != [0, 0]
+    assert claimed["claim"].endswith(" in fewer than 1 instruction, wherever its results lie together.")
     checked = CliRunner().invoke(cli, ["check", str(file)], standalone_mode=False, catch_exceptions=False)
     assert checked.return_value == 0
     assert "no program has fewer than 1 instruction," in checked.output

@@ -2,28 +2,27 @@
 
 from __future__ import annotations
 
-import contextlib
+import importlib.util
 import math
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, ClassVar
 
 from kilotune.codegen.diagnostics import InputError
-from kilotune.codegen.scamp.few_digits import with_few_digits
-from kilotune.codegen.scamp.instructions import INSTRUCTION_SETS, REGISTERS
-from kilotune.codegen.scamp.kernel import MAXIMUM_DEPTH, ApproximatedSet, Kernel, KernelSet
+from kilotune.codegen.scamp.instructions import AUKE, INSTRUCTION_SETS, REGISTERS, SCAMP5
+from kilotune.codegen.scamp.kernel import ApproximatedSet, Kernel, KernelSet
 from kilotune.codegen.scamp.kernel_files import KernelFile, parse_kernel_file, read_kernel_file
 from kilotune.codegen.scamp.macros import format_macros
 from kilotune.codegen.scamp.network import ChipNetwork
 from kilotune.codegen.scamp.network_source import MOST_MAPS, format_network
 from kilotune.codegen.scamp.registers import RegisterPressureError
+from kilotune.codegen.scamp.sums import Sum
 from kilotune.evaluators.scamp5.certificate import BoundCertificate
 from kilotune.evaluators.scamp5.images import LIBRARIES, photographs, photographs_are_loaded
-from kilotune.evaluators.scamp5.kernel_accuracy import KernelAccuracy
 from kilotune.evaluators.scamp5.macro_check import check_macros
 from kilotune.evaluators.scamp5.quality import measure
 from kilotune.evaluators.scamp5.symbolic import prove
@@ -33,6 +32,13 @@ from kilotune.experiments.problems.family import CommandOptions
 from kilotune.experiments.problems.reverse_split.chip_network import MeasuredNetwork, read_digits
 from kilotune.experiments.problems.reverse_split.filters import DEFAULT_FILTER, FILTERS
 from kilotune.experiments.problems.reverse_split.networks import NETWORKS, bundled_file
+from kilotune.experiments.problems.reverse_split.wanted_kernels import (
+    approximated,
+    depth_of,
+    network_registers,
+    require_registers,
+    rounded_weights,
+)
 from kilotune.experiments.problems.reverse_split.weight_errors import (
     approximation_sentence,
     digits_sentence,
@@ -45,8 +51,8 @@ from kilotune.search.suggestion import did_you_mean
 from kilotune.spaces.reverse_split.approximations import ApproximationSpace, approximations
 from kilotune.spaces.reverse_split.measuring import KernelGoal, SplitProblem
 from kilotune.spaces.reverse_split.positions import HOME, PositionSpace
+from kilotune.spaces.reverse_split.procedure import NODE_LIMIT
 from kilotune.spaces.reverse_split.programs import load_kernel
-from kilotune.spaces.reverse_split.rounding import rounded
 from kilotune.spaces.reverse_split.space import ReverseSplitSpace
 
 COMPILED = (
@@ -60,14 +66,15 @@ DEFAULT_TARGET = "scamp5"
 WRITTEN_OUT = "kernels given as JSON"
 """What an input is called that is no file and no name."""
 
-DEFAULT_DEPTH = 4
-"""For weights that are no sums of halves. The error is always said."""
-
 PHOTOGRAPHS = 8
 
 ARTEFACTS = MappingProxyType({"program": "program.txt", "macros": "program.cpp", "network": "network.cpp"})
 
 
+WITHOUT_MACROS = (
+    f"There is no C++ of this program: the chip's macros of its instructions were not brought into {len(REGISTERS)} registers "
+    f"(--target {SCAMP5.name} searches programs of macros)."
+)
 WITHOUT_COMPILER = "Without a C compiler no program is improved or proved beyond its splits: see `tune doctor`."
 
 
@@ -127,6 +134,20 @@ class KernelProblem(ExportsTexts):
         except (ModuleNotFoundError, ValueError):
             return None
 
+    def test_figures(self) -> str | None:
+        """What `test_metrics` measures here; None without scikit-image (without --data)."""
+        if self.measured is not None:
+            return None if self.measured.digits is None else "Accuracy, time and energy of a frame"
+        return "RMSE and SSIM" if importlib.util.find_spec("skimage") else None
+
+    def procedure_limits(self) -> str:
+        """Where AUKE's search is cut, or that it is not run."""
+        problem = self.space.problem
+        if problem.consumed:
+            kernels, registers = counted(len(set(problem.wanted)), "kernel"), counted(problem.registers, "register")
+            return f"It was not run: it keeps all results to the end, and {kernels} are too many for {registers}."
+        return f"Its search is cut after {NODE_LIMIT} states or a second of work, so a longer one may have an answer."
+
     def is_loaded(self) -> bool:
         """Whether photographs are at hand."""
         return self.measured is not None or photographs_are_loaded()
@@ -135,11 +156,9 @@ class KernelProblem(ExportsTexts):
         """The program, and the chip's macros where they find registers: none that the chip forbids leaves."""
         text, made = self._text(trial.assignment), self.made(trial)
         where = " ".join(self.position_sentences(made))
-        texts = {"program": f"{text}# {where}\n" if where else text}
-        with contextlib.suppress(RegisterPressureError):  # copies that only the macros need may find no register
-            source = format_macros(prove(text, made.sums, made.depth), note=where)
-            check_macros(source, made.sums, made.depth)
-            texts["macros"] = source
+        source, missing = _macros(text, made.sums, made.depth, where), self.macro_sentences(text, made)
+        notes = "".join(f"# {note}\n" for note in (where, *missing) if note)
+        texts = {"program": text + notes, **({} if source is None else {"macros": source})}
         if "macros" in texts and self.measured is not None and len(made.sums) <= MOST_MAPS:
             texts["network"] = format_network(prove(text, made.sums, made.depth), self.measured.network)
         return texts
@@ -155,6 +174,7 @@ class KernelProblem(ExportsTexts):
             "target": program.target,
             "depth": made.depth,
             **({"position": list(made.position)} if isinstance(self.space, PositionSpace) else {}),
+            **({"without_macros": WITHOUT_MACROS} if self.macro_sentences(text, made) else {}),
             "largest_weight_error": float(made.largest_error),
             "relative_errors": relative_errors(self.kernels, made),
             "microseconds": 1e6 * program.seconds,
@@ -174,12 +194,20 @@ class KernelProblem(ExportsTexts):
         missing = [] if load_kernel() else [WITHOUT_COMPILER]
         if self.measured is not None:
             missing.insert(0, self.measured.sentence(text))
+        missing += self.macro_sentences(text, made)
         said = [*self.position_sentences(made), *self.approximation_sentences(made), *missing]
         return [text.rstrip("\n"), cost, *said]
 
     def position_sentences(self, made: ApproximatedSet) -> list[str]:
         """Where results lie that may lie anywhere; empty for others."""
         return [position_sentence(made.position)] if isinstance(self.space, PositionSpace) else []
+
+    def macro_sentences(self, text: str, made: ApproximatedSet) -> list[str]:
+        """Why there is no C++ of a program in AUKE's instructions; empty where there is, and for one in macros, which has its registers."""
+        if self.space.problem.target != AUKE.name:
+            return []
+        there = _macros(text, made.sums, made.depth, " ".join(self.position_sentences(made)))
+        return [WITHOUT_MACROS] if there is None else []
 
     def bound_certificate(self, best: Trial | None, bound: float) -> str:
         """A bound on instructions, with the best program. ValueError for another objective, and where there is no bound to speak of."""
@@ -217,6 +245,17 @@ class KernelProblem(ExportsTexts):
 
 
 @lru_cache(maxsize=16)
+def _macros(text: str, sums: tuple[Sum, ...], depth: int, note: str) -> str | None:
+    """A program as C++; None where the macros find no registers: they may need copies that AUKE's instructions do not."""
+    try:
+        source = format_macros(prove(text, sums, depth), note=note)
+    except RegisterPressureError:
+        return None
+    check_macros(source, sums, depth)
+    return source
+
+
+@lru_cache(maxsize=16)
 def _quality(text: str, kernels: tuple[Kernel, ...]) -> tuple[tuple[str, float], ...]:
     found = measure(text, kernels, photographs(PHOTOGRAPHS))
     return (("rmse_grey_levels", found.rmse_grey_levels), ("ssim", found.ssim))
@@ -243,7 +282,7 @@ def resolve_input(text: str | None) -> Path | str:
 
 def is_written_out(text: str) -> bool:
     """Whether an input is kernels as JSON rather than a name."""
-    return text.lstrip()[:1] in ("[", "{")
+    return text.lstrip()[:1] in ("[", "{", '"')
 
 
 def input_names() -> tuple[str, ...]:
@@ -294,7 +333,7 @@ def build_problem(request: TuneRequest) -> KernelProblem:
         )
     if measured is not None:
         registers = network_registers(registers, request.input)
-        wanted, measured = _rounded(wanted, measured, options.accuracy, request.input)
+        wanted, measured = rounded_weights(wanted, measured, options.accuracy, request.input)
     registers = registers or len(REGISTERS)
     require_registers(wanted, registers, request.input)
     target = options.target or asked.target or DEFAULT_TARGET
@@ -330,67 +369,7 @@ def _measured(network: ChipNetwork | None, options: KernelOptions, name: str) ->
     return MeasuredNetwork(network, None if options.data is None else read_digits(Path(options.data), network))
 
 
-def network_registers(asked: int | None, name: str) -> int:
-    """All but the one that takes the levels. ValueError when all are asked for."""
-    if asked is not None and asked >= len(REGISTERS):
-        raise ValueError(
-            f"{name}: a network's thresholds need a register, so its kernels have at most {len(REGISTERS) - 1}."
-        )
-    return asked or len(REGISTERS) - 1
-
-
-def _rounded(
-    wanted: ApproximatedSet, measured: MeasuredNetwork, least: float | None, name: str
-) -> tuple[ApproximatedSet, MeasuredNetwork]:
-    """The kernels with weights rounded while the accuracy lasts, on every second unseen image; the others are left to measure on."""
-    digits = measured.digits
-    if least is None or digits is None:
-        return wanted, measured
-    choosing, measuring = digits.halves()
-    meter = KernelAccuracy(
-        measured.network, wanted.sums, wanted.depth, digits.images[choosing], digits.labels[choosing]
-    )
-    if meter.accuracy < least:
-        raise ValueError(
-            f"{name}: expected a limit that the kernels as they are keep; they have an accuracy of {meter.accuracy:.4f} on the "
-            f"{counted(choosing.sum(), 'image')} to choose by, found accuracy={least:g}."
-        )
-    return rounded(wanted, meter, least), replace(measured, digits=replace(digits, measuring=measuring))
-
-
 def _read_kernels(text: str) -> KernelFile:
     if is_written_out(text):
         return parse_kernel_file(text, WRITTEN_OUT)
     return bundled_file(text) if text in NETWORKS else read_kernel_file(Path(text))
-
-
-def depth_of(kernels: KernelSet, asked: int | None) -> int:
-    """The depth that was asked for; without one the least that is exact, if there is one."""
-    exact = kernels.exact_depth()
-    if asked is not None:
-        return asked
-    return DEFAULT_DEPTH if exact is None or exact > MAXIMUM_DEPTH else exact
-
-
-def approximated(kernels: KernelSet, depth: int, name: str, error: float | None = None) -> ApproximatedSet:
-    """At that depth; with `error` in as few signed digits as keep every kernel's weights within that share. ValueError when a whole kernel
-    vanishes."""
-    wanted = (kernels.approximate(depth) if error is None else with_few_digits(kernels, depth, error)).reduced()
-    for number, (kernel, total) in enumerate(zip(kernels.kernels, wanted.sums, strict=True), start=1):
-        if kernel.weights and not total:
-            largest = max(abs(weight) for _, weight in kernel.weights)
-            raise ValueError(
-                f"{name}: kernel {number} vanishes at depth {depth}: its largest weight, {float(largest):.4g}, is no more "
-                f"than half of 1/{1 << depth}; ask for a greater --depth."
-            )
-    return wanted
-
-
-def require_registers(wanted: ApproximatedSet, registers: int, name: str) -> None:
-    """ValueError when it is plain that no program fits, a sum in a single register; and for registers that the chip does not
-    have."""
-    if not 1 <= registers <= len(REGISTERS):
-        raise ValueError(f"{name}: expected 1 to {len(REGISTERS)} registers, found {registers}.")
-    cells = max((len(total.terms) for total in wanted.sums), default=0)
-    if cells > 1 and registers == 1:
-        raise ValueError(f"{name}: a kernel of {cells} weights needs at least 2 registers, 1 given.")

@@ -29,6 +29,7 @@ def test_kernels_without_a_name() -> None:
     assert parse_kernel_file("[[[1, 0], [0, -1]]]", "k.json") == roberts
     assert parse_kernel_file('[["1", "0"], [0, " -1 "]]', "k.json") == roberts
     assert len(parse_kernel_file("[[[1]], [[2]]]", "k.json").kernels.kernels) == 2
+    assert parse_kernel_file('"-1/3"', "k.json") == parse_kernel_file('[["-1/3"]]', "k.json")
     quoted = parse_kernel_file('[["0.25", "-1/3"]]', "k.json").kernels.kernels[0]
     assert sorted(weight for _, weight in quoted.weights) == [Fraction(-1, 3), Fraction(1, 4)]
 
@@ -38,7 +39,17 @@ def test_kernels_without_a_name() -> None:
     [
         ("", "k.json:1:1: expected JSON, found the end of the file"),
         ('{"kernels": [[[1, 2]]', "k.json:1:22: expected JSON, found '{\"kernels\": [[[1, 2]]'"),
-        ('{"kernel": 1}', "k.json: expected an object {\"kernels\": [...]} or a list of rows, found {'kernel': 1}"),
+        (
+            '{"kernel": 1}',
+            "k.json: expected an object {\"kernels\": [...]}, a list of rows or a weight in quotes, found {'kernel': 1}",
+        ),
+        ("null", 'k.json: expected an object {"kernels": [...]}, a list of rows or a weight in quotes, found null'),
+        ('"x"', "k.json: kernel 1, row 1, column 1: expected a finite number or a fraction such as \"1/9\", found 'x'"),
+        ("[null, [false, 0.5]]", "k.json: kernel 1, row 1: expected a list of at least one weight, found null"),
+        (
+            '{"kernels": {"a": [null, 0.5]}}',
+            "k.json: kernels: expected a list of at least one kernel, found {'a': [null, 0.5]}",
+        ),
         ("[[1], 2]", "k.json: kernel 1, row 2: expected a list of at least one weight, found 2"),
         ("[]", "k.json: kernels: expected a list of at least one kernel, found []"),
         (
@@ -63,7 +74,7 @@ def test_kernels_without_a_name() -> None:
         ),
         (
             '{"kernels": [[[true]]]}',
-            'k.json: kernel 1, row 1, column 1: expected a finite number or a fraction such as "1/9", found True',
+            'k.json: kernel 1, row 1, column 1: expected a finite number or a fraction such as "1/9", found true',
         ),
         (
             '{"kernels": [[["1/0"]]]}',

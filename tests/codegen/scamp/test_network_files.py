@@ -42,7 +42,7 @@ def test_a_network_is_read() -> None:
         ({"side": None}, "the key 'side', found none"),
         ({"sides": 3}, "key 'sides' of network"),
         ({"level": 128}, "level of network: expected an integer from 1 to 127, found 128"),
-        ({"level": True}, "found True"),
+        ({"level": True}, "found true"),
         ({"thresholds": [1, 2]}, "expected 1 threshold, one a kernel, found 2"),
         ({"thresholds": ["1"]}, "threshold 1: expected a whole number of grey levels from -127 to 127"),
         ({"thresholds": [10.5]}, "threshold 1: expected a whole number of grey levels from -127 to 127, found 10.5"),

@@ -15,6 +15,8 @@ from kilotune.experiments.problems.building import build_problem
 from kilotune.experiments.problems.fixed_point.problem import resolve_input
 from kilotune.experiments.requests.request import TuneRequest
 from kilotune.experiments.studies.procedure_outcome import ProcedureOutcome, ProcedureState, procedure_in_time
+from kilotune.experiments.studies.request_parsing import request_from
+from kilotune.experiments.studies.tuning import conclude
 from kilotune.search.budget import Budget
 from kilotune.search.procedure import run_procedure
 from kilotune.search.space import Measurement, Procedure, Trial
@@ -103,5 +105,24 @@ def test_an_answer_that_cannot_be_measured_is_none() -> None:
     result = study.run(InProcessExecutor(space), Budget(trials=5))
     failed = Trial(1, {"x": 1}, Measurement(failure="The program needs more than the 6 registers given."))
     found = procedure_in_time(study, result, lambda: failed, lambda: False)
-    assert found == ProcedureOutcome(ProcedureState.NO_ANSWER)
-    assert "without an answer" in (found.sentence() or "")
+    said = "The program needs more than the 6 registers given."
+    assert found == ProcedureOutcome(ProcedureState.NO_ANSWER, reason=said)
+    assert found.sentence() == f"The paper's procedure ended without an answer: what it proposed cannot be used. {said}"
+    assert found.as_json()["reason"] == found.sentence()
+
+
+@pytest.mark.parametrize(
+    ("kernels", "said"),
+    [
+        ("analognet2", "the chip's 6 are too few as well. Its search is cut after 20000 states"),
+        ("ternary8-digits", "proposed no candidate. It was not run: it keeps all results to the end, and 8 kernels are too many for 5"),
+    ],
+)  # fmt: skip
+def test_a_procedure_that_was_cut_or_not_run_is_said_to_be(kernels: str, said: str) -> None:
+    """Nobody takes what AUKE's search was not given time for, or was never asked, for its failure."""
+    problem = build_problem(request_from("reverse-split", input=kernels))
+    study = Study(problem.space, "random", seed=1)
+    result = study.run(InProcessExecutor(problem.space), Budget(trials=1))
+    outcome = conclude(problem, study, result, most_checked=0)
+    assert outcome.procedure is None
+    assert said in (outcome.paper.sentence() or "")

@@ -1,4 +1,4 @@
-"""What is said of what no time was left for: a program on its device, integers beside the floats of the input."""
+"""What is said of what no time was left for: a program on its device, integers beside the floats of the input, test data."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import jsonschema
 import numpy as np
 import onnx
 import pytest
@@ -18,8 +19,13 @@ from rich.console import Console
 from kilotune.evaluators.executors.in_process import InProcessExecutor
 from kilotune.experiments.problems.building import build_problem
 from kilotune.experiments.problems.cm.problem import MappingProblem
+from kilotune.experiments.report.report_data import ReportData
+from kilotune.experiments.report.result_section import result_section
+from kilotune.experiments.studies.outcome_file import as_json
 from kilotune.experiments.studies.request_parsing import request_from
-from kilotune.experiments.studies.tuning import NOT_COMPARED, conclude
+from kilotune.experiments.studies.result_schema import result_schema
+from kilotune.experiments.studies.storage import open_store
+from kilotune.experiments.studies.tuning import NOT_COMPARED, conclude, join
 from kilotune.experiments.terminal.summary import print_summary
 from kilotune.search.budget import Budget
 from kilotune.search.study import Study
@@ -89,3 +95,48 @@ def test_what_was_compared_in_time_is_told(tmp_path: Path, monkeypatch: pytest.M
     outcome = conclude(problem, study, study.result(), most_checked=0, is_over=lambda: bool(over))
     assert outcome.approximation == every[1]
     assert "Integers on 4 of 533 images that calibration has not seen" in every[1]["sentence"]
+
+
+@pytest.mark.parametrize(
+    ("name", "given_digits", "figures"),
+    [
+        ("analognet2-digits", True, "Accuracy, time and energy of a frame"),
+        ("analognet2-digits", False, None),
+        ("sobel", False, "RMSE and SSIM"),
+    ],
+)
+def test_test_data_that_no_time_was_left_for_are_said(
+    name: str, given_digits: bool, figures: str | None, tmp_path: Path
+) -> None:
+    images, labels = np.zeros((10, 784), dtype=np.uint8), np.arange(10)
+    np.savez(tmp_path / "digits.npz", X=images, y=labels)
+    options = {"data": str(tmp_path / "digits.npz")} if given_digits else {}
+    problem = build_problem(request_from("reverse-split", input=name, options=options))
+    store = open_store(f"{tmp_path}/s.db")
+    study = join(store, "short", problem, Budget(trials=1))
+    result = study.run(InProcessExecutor(problem.space), Budget(trials=1))
+    outcome = conclude(problem, study, result, is_over=lambda: True)
+    shown = io.StringIO()
+    print_summary(outcome, Console(file=shown, width=400))
+    data = as_json(outcome, {})
+    jsonschema.validate(data, result_schema())
+    section = str(result_section(ReportData(problem, study, store.study("short"), [], outcome)))
+    if figures is None:
+        assert "test_not_measured" not in data
+        assert "not measured" not in shown.getvalue() + section
+        return
+    sentence = f"{figures} were not measured: the budget left no time for that (`tune report short` does it, and so does a longer budget)"
+    assert data["test_not_measured"] == sentence
+    assert f"\n{sentence}.\n" in shown.getvalue()
+    assert f"{sentence}." in section
+
+
+def test_test_data_that_were_measured_are_not_said_to_be_missing(tmp_path: Path) -> None:
+    np.savez(tmp_path / "digits.npz", X=np.zeros((10, 784), dtype=np.uint8), y=np.arange(10))
+    options = {"data": str(tmp_path / "digits.npz")}
+    problem = build_problem(request_from("reverse-split", input="analognet2-digits", options=options))
+    study = Study(problem.space, "exhaustive", seed=1)
+    result = study.run(InProcessExecutor(problem.space), Budget(trials=1))
+    outcome = conclude(problem, study, result)
+    assert outcome.test is not None
+    assert outcome.test_not_measured is None

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 
+import numpy as np
 import pytest
 
+from kilotune.codegen.scamp.macros import plan_of
 from kilotune.evaluators.executors.in_process import InProcessExecutor
 from kilotune.evaluators.scamp5.macro_check import check_macros
 from kilotune.evaluators.scamp5.symbolic import prove
@@ -17,8 +20,9 @@ from kilotune.experiments.studies.tuning import conclude
 from kilotune.experiments.terminal.front_table import MOST_ROWS, front_table
 from kilotune.search.budget import Budget
 from kilotune.search.procedure import run_procedure
-from kilotune.search.space import Assignment
+from kilotune.search.space import Assignment, Trial
 from kilotune.search.study import Study
+from kilotune.spaces.reverse_split.space import ReverseSplitSpace
 
 COMPILER = any(shutil.which(command) for command in ("cc", "gcc", "clang"))
 
@@ -92,6 +96,34 @@ def test_results_that_may_lie_anywhere_are_said_to_lie_where_the_program_puts_th
     assert f"// {sentence}" in problem.texts(best)["macros"]
     assert check_macros(problem.texts(best)["macros"], [total.shifted((x, y))], 0)
     assert all(words in position_sentence(at) for at, words in said.items())
+
+
+TIGHT = """
+B = east(A); C = west(A); D = add(A, C); A = sub(C, A); E = north(B); F = south(C); E = sub(E, B); C = add(C, E); C = addneg(F, C)
+F = north(A); C = add(F, C); C = addneg(F, A); C = sub(C, B); B = sub(D, B); C = south(D); C = sub(F, C); C = sub(C, B); C = east(F)
+F = south(B); F = add(A, F); E = add(F, E); A = south(A); E = north(B); D = sub(D, E); B = add(A, B); A = add(A, D); A = sub(B, C)
+"""
+"""Six results, read as they finish; all six registers hold something while negated sums are made, which are two macros each."""
+
+
+@pytest.mark.parametrize("tight", [True, False])
+def test_a_program_without_cpp_says_why(tight: bool) -> None:
+    if tight:
+        results = "E after 21, C after 13, A after 26, C after 11, C after 17, A after 27"
+        text = f"# auke; image in A; results in {results}\n" + TIGHT.strip().replace("; ", "\n") + "\n"
+        rows = np.random.default_rng(1).integers(-1, 2, (6, 3, 3)).tolist()
+    else:
+        text, rows = "# auke; image in A; results in A\nB = north(A)\nA = addneg(A, B)\n", [[[-1], [-1], [0]]]
+    problem = build_problem(request_from("reverse-split", input=json.dumps(rows), options={"target": "auke"}))
+    assert isinstance(problem, module.KernelProblem)
+    space = problem.space
+    assert isinstance(space, ReverseSplitSpace)
+    candidate = space.program_candidate(plan_of(prove(text, problem.wanted.sums, problem.wanted.depth)))
+    trial = Trial(0, candidate, space.evaluate([candidate])[0])
+    texts = problem.texts(trial)
+    assert ("macros" in texts) == (not tight)
+    said = [problem.lines(trial), problem.details(trial).values(), texts["program"].splitlines()]
+    assert [any(module.WITHOUT_MACROS in str(line) for line in lines) for lines in said] == 3 * [tight]
 
 
 def test_results_stay_where_something_depends_on_their_place() -> None:
