@@ -13,7 +13,7 @@ import math
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from types import FrameType
 from typing import TypeVar
 
@@ -54,7 +54,7 @@ def interruptible(
     these are kept until it has."""
     results: list[T] = []
     errors: list[BaseException] = []
-    callers: list[FrameType] = []
+    held: list[Mapping[str, object]] = []
     ended = threading.Event()  # of a thread whose join was interrupted Python 3.11 says that it is dead
 
     def work() -> None:
@@ -64,7 +64,7 @@ def interruptible(
             errors.append(error)
         finally:
             ended.set()
-            callers.clear()
+            held.clear()
 
     def stop_within(seconds: float) -> None:
         # CP-SAT does not hear who asks it before it has begun, so asking once would not do.
@@ -79,18 +79,27 @@ def interruptible(
             if seconds_left() <= 0:
                 stop()
     except BaseException:
-        callers.append(
-            sys._getframe()
-        )  # addresses are no references: arrays would be freed under compiled code that has them
+        held.extend(
+            _variables_of_callers()
+        )  # addresses are no references: arrays would be freed under code that has them
         atexit.register(stop_within, EXIT_S)  # before it waits: the handler that raised may end the wait below as well
         stop_within(GRACE_S)
         if ended.is_set():
             atexit.unregister(stop_within)
-            callers.clear()
+            held.clear()
         raise
     if errors:
         raise errors[0]
     return results[0]
+
+
+def _variables_of_callers() -> Iterator[Mapping[str, object]]:
+    """What the variables of all functions hold that are being called. The frames themselves would not do: whoever handles the exception may
+    clear them, as `search.abandoning` does."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        yield dict(frame.f_locals)
+        frame = frame.f_back
 
 
 def is_any_left() -> bool:

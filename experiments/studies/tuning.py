@@ -55,6 +55,8 @@ MOST_CHECKED = 8
 
 NOT_COMPARED = "What is lost against the input as it was read is not known: the budget left no time to compare them (`tune report` does)"
 
+NOT_ALL_COMPARED = "The budget left no time for more of that (`tune report` tells all)"
+
 
 @dataclass(frozen=True)
 class TuneOutcome:
@@ -324,9 +326,9 @@ def _approximation(problem: Problem, is_over: Callable[[], bool]) -> dict[str, A
         return True
 
     ended = made_in_time(is_over, compare)
-    if found:
-        return found[-1]
-    return None if ended else {"sentence": NOT_COMPARED}
+    if found and not ended:
+        return {**found[-1], "sentence": f"{found[-1]['sentence']}. {NOT_ALL_COMPARED}"}
+    return found[-1] if found else None if ended else {"sentence": NOT_COMPARED}
 
 
 def procedure_of(problem: Problem, study: Study) -> Trial | None:

@@ -25,7 +25,7 @@ from kilotune.experiments.studies.outcome_file import as_json
 from kilotune.experiments.studies.request_parsing import request_from
 from kilotune.experiments.studies.result_schema import result_schema
 from kilotune.experiments.studies.storage import open_store
-from kilotune.experiments.studies.tuning import NOT_COMPARED, conclude, join
+from kilotune.experiments.studies.tuning import NOT_ALL_COMPARED, NOT_COMPARED, conclude, join
 from kilotune.experiments.terminal.summary import print_summary
 from kilotune.search.budget import Budget
 from kilotune.search.study import Study
@@ -93,7 +93,7 @@ def test_what_was_compared_in_time_is_told(tmp_path: Path, monkeypatch: pytest.M
 
     monkeypatch.setattr(MappingProblem, "approximations", two_in_time)
     outcome = conclude(problem, study, study.result(), most_checked=0, is_over=lambda: bool(over))
-    assert outcome.approximation == every[1]
+    assert outcome.approximation == {**every[1], "sentence": f"{every[1]['sentence']}. {NOT_ALL_COMPARED}"}
     assert "Integers on 4 of 533 images that calibration has not seen" in every[1]["sentence"]
 
 
