@@ -118,11 +118,13 @@ class Run:
     def _rounds_of(self, strategy: Strategy) -> None:
         record, watch = self._record, self._watch
         allow = strategy.allow if isinstance(strategy, TimeAware) else None
+        warm = strategy if isinstance(strategy, WarmStartedStrategy) else None
         if isinstance(strategy, ClockAware):
             strategy.count_by(self._clock)
         named = strategy if self._races and isinstance(strategy, NamesHurdle) else None
         self._races = named is not None
         while record.status is Status.RUNNING:
+            self._expect_thought(warm)
             with watch.stretch() as thinking:
                 if allow is not None:
                     allow(self._budget.seconds - self.elapsed_s())
@@ -132,9 +134,8 @@ class Run:
             if thinking.abandoned:
                 return self._give_up()
             record.bound = max(record.bound, strategy.bound)
-            if isinstance(strategy, WarmStartedStrategy):
-                record.procedure, record.procedure_ended = strategy.procedure, strategy.procedure_ended
-                record.procedure_given_up = strategy.given_up
+            if warm is not None:
+                record.take_in_procedure(warm)
             if proposals:
                 self._round_hurdle = None if named is None else self._hurdle(named)
                 trials = self._answer(proposals)
@@ -147,6 +148,11 @@ class Run:
             if not proposals and strategy.outcome is not None:
                 self._finish(strategy.outcome)
         return None
+
+    def _expect_thought(self, strategy: WarmStartedStrategy | None) -> None:
+        """The replay ends at a thought that the run before did not think to its end."""
+        if strategy is not None and strategy.thinks_again and self._started_s is None:
+            self._started_s = self._clock()
 
     def _give_up(self) -> None:
         """The strategy was abandoned in the middle of a step, so it can't be asked again."""

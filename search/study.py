@@ -192,4 +192,6 @@ class Study(StudyRecord):
     def make_strategy(self) -> Strategy:
         """A fresh strategy, which proposes what the one of every run of this study proposes."""
         strategy = self._factory(self.space, self.seed)
-        return WarmStartedStrategy(self.space, strategy) if self.procedure_first else strategy
+        if not self.procedure_first:
+            return strategy
+        return WarmStartedStrategy(self.space, strategy, self.procedure_before())

@@ -14,29 +14,33 @@ from kilotune.search.store import Store, StoreError
 from kilotune.search.stored_rows import StudyRow, TrialRow
 from kilotune.search.strategy import Outcome
 from kilotune.search.trial_book import TrialBook
+from kilotune.search.warm_start import GivenUp, ProcedureBefore, WarmStartedStrategy
 from kilotune.search.work_sharing import SharedStudy, SoleWorker, WorkSharing, at_work
+
+PROCEDURE = "procedure"  # in the request
 
 
 class StudyRecord:
     """The trials of a study of `space`, and its standing. `bound`: a loss of the first objective that no candidate beats.
     `procedure`: the answer of the space's own procedure, once that has ended (`procedure_ended`), where it found one;
-    `procedure_given_up`: it took too long over a thought (`search.warm_start`).
+    `procedure_given_up`: the thought that it took too long over (`search.warm_start`).
     Without a store it lives in memory only."""
 
     status: Status
     outcome: Outcome | None
     procedure: Trial | None
     procedure_ended: bool
-    procedure_given_up: bool
+    procedure_given_up: GivenUp | None
 
     def __init__(self, space: Space, name: str, store: Store | None) -> None:
         self.space, self.name = space, name
         self.book = TrialBook(space)
         self.status, self.outcome = Status.RUNNING, None
         self.bound = space.start().bound()
-        self.procedure, self.procedure_ended, self.procedure_given_up = None, False, False
+        self.procedure, self.procedure_ended, self.procedure_given_up = None, False, None
         self.elapsed_before_s = 0.0  # of earlier runs
         self._store = store
+        self._procedure_before = ProcedureBefore()
         self._unwritten: list[TrialRow] = []
         self._kept: dict[str, Any] = {}  # of the request, without a store
 
@@ -98,6 +102,20 @@ class StudyRecord:
             elapsed_s=self.elapsed_before_s + run_elapsed_s,
         )
         self._unwritten.clear()
+
+    def take_in_procedure(self, strategy: WarmStartedStrategy) -> None:
+        """How far the procedure has come, which is kept for later runs. StoreError."""
+        self.procedure, self.procedure_ended = strategy.procedure, strategy.procedure_ended
+        self.procedure_given_up = strategy.given_up
+        known = ProcedureBefore(strategy.procedure_ended, strategy.given_up)
+        if known not in (ProcedureBefore(), self._procedure_before):
+            self.keep_in_request(PROCEDURE, known.as_json())
+            self._procedure_before = known
+
+    def procedure_before(self) -> ProcedureBefore:
+        """How far earlier runs have come with the procedure. StoreError."""
+        self._procedure_before = ProcedureBefore.from_json(self.stored_request().get(PROCEDURE, {}))
+        return self._procedure_before
 
     def stored_request(self) -> Mapping[str, Any]:
         """The caller's JSON object that the store holds with the study; without a store what was added to it. StoreError."""

@@ -5,14 +5,18 @@ The candidates are trials like any others: they are stored, cost budget, and a r
 does without, for its strategies would all owe their first good candidate to the procedure.
 
 A procedure may ask a solver that answers in a second or not at all. So one of its thoughts has half of the time that is left, and the
-strategy has the rest: a search that never began would have nothing to show but what the procedure proposes first.
+strategy has the rest: a search that never began would have nothing to show but what the procedure proposes first. A study keeps how far
+the procedure came. What ended once is thought again when it is resumed, however long that takes; a thought that was given up only where
+there is more time for it now, and then the budget counts it.
 """
 
 from __future__ import annotations
 
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
 
 from kilotune.search.abandoning import abandonable
 from kilotune.search.front import Rank
@@ -22,6 +26,32 @@ from kilotune.search.strategy import UNKNOWN_BOUND, ClockAware, Outcome, Stepped
 
 THOUGHT_SHARE = 0.5
 """How much of the time that is left one thought of the procedure has."""
+
+
+@dataclass(frozen=True)
+class GivenUp:
+    """The thought at which a procedure was given up: how many candidates had been proposed before it, and how many seconds it had."""
+
+    proposed: int
+    seconds: float
+
+
+@dataclass(frozen=True)
+class ProcedureBefore:
+    """What earlier runs of a study have left to know of the procedure: whether it ended, or where it was given up."""
+
+    ended: bool = False
+    given_up: GivenUp | None = None
+
+    def as_json(self) -> dict[str, Any]:
+        """What `from_json` reads."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, kept: Mapping[str, Any]) -> ProcedureBefore:
+        """What `as_json` wrote; an empty object is that of a study without an earlier run."""
+        given_up = kept.get("given_up")
+        return cls(kept.get("ended", False), None if given_up is None else GivenUp(**given_up))
 
 
 class WarmStart:
@@ -47,11 +77,11 @@ class WarmStart:
 class WarmStartedStrategy:
     """A warm start, then a strategy, which hears of its own proposals only.
 
-    `procedure`: the trial of the procedure's answer; None until the procedure has ended, and where there is none. `given_up`: it took too
-    long over a thought, and will not end.
+    `procedure`: the trial of the procedure's answer; None until the procedure has ended, and where there is none. `given_up`: the thought
+    that took too long, so that it will not end. `before`: what earlier runs of the study have left to know.
     """
 
-    def __init__(self, space: Space, strategy: Strategy) -> None:
+    def __init__(self, space: Space, strategy: Strategy, before: ProcedureBefore = ProcedureBefore()) -> None:
         self._warm_start = WarmStart(space)
         self._stepped = SteppedStrategy(self._warm_start)
         self._has_procedure = isinstance(space, HasProcedure)
@@ -61,7 +91,9 @@ class WarmStartedStrategy:
         self._clock: Clock = time.monotonic
         self._seconds_left = math.inf
         self.procedure: Trial | None = None
-        self.given_up = False
+        self.given_up: GivenUp | None = None
+        self._before = before
+        self._proposed = 0  # by the warm start
 
     @property
     def outcome(self) -> Outcome | None:
@@ -70,7 +102,13 @@ class WarmStartedStrategy:
     @property
     def procedure_ended(self) -> bool:
         """Whether there is a procedure, and it came to its end, with an answer or without."""
-        return self._has_procedure and not self._opens and not self.given_up
+        return self._has_procedure and not self._opens and self.given_up is None
+
+    @property
+    def thinks_again(self) -> bool:
+        """Whether the next proposals are those over which an earlier run gave the procedure up."""
+        given_up = self._before.given_up
+        return self._opens and given_up is not None and self._proposed == given_up.proposed
 
     @property
     def bound(self) -> float:
@@ -101,14 +139,25 @@ class WarmStartedStrategy:
 
     def _opening(self, count: int) -> list[Assignment]:
         """What the warm start proposes; nothing where it thinks for too long, and then never again."""
-        if math.isinf(self._seconds_left):
-            return self._stepped.propose(count)
-        end_s = self._clock() + THOUGHT_SHARE * self._seconds_left
+        seconds = THOUGHT_SHARE * self._seconds_left
+        given_up = self._before.given_up
+        if given_up is not None and self.thinks_again and seconds <= given_up.seconds:
+            self.given_up = given_up
+            return []
+        unlimited = self._before.ended or math.isinf(seconds)
+        proposals = self._stepped.propose(count) if unlimited else self._thought_of(count, seconds)
+        self._proposed += len(proposals)
+        return proposals
+
+    def _thought_of(self, count: int, seconds: float) -> list[Assignment]:
+        end_s = self._clock() + seconds
         proposals = list[Assignment]()
         with abandonable(lambda: self._clock() >= end_s) as thinking:
             proposals = self._stepped.propose(count)
-        self.given_up = thinking.abandoned
-        return [] if thinking.abandoned else proposals
+        if thinking.abandoned:
+            self.given_up = GivenUp(self._proposed, seconds)
+            return []
+        return proposals
 
     def learn(self, trials: Sequence[Trial]) -> None:
         if self._opens:
@@ -120,4 +169,4 @@ class WarmStartedStrategy:
 
     @property
     def _opens(self) -> bool:
-        return self._stepped.outcome is None and not self.given_up
+        return self._stepped.outcome is None and self.given_up is None

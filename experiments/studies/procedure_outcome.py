@@ -77,7 +77,7 @@ def procedure_in_time(
     if study.procedure_ended:
         return _ended(study.procedure)
     if is_over is not never and study.procedure_first and result.status not in ENDED_EARLY:
-        if study.procedure_given_up:
+        if study.procedure_given_up is not None:
             return ProcedureOutcome(ProcedureState.GIVEN_UP)
         return ProcedureOutcome(ProcedureState.NOT_ENDED, seconds=result.elapsed_s)
     measured = made_in_time(is_over, lambda: (measure(),))

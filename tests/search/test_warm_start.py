@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import threading
-from dataclasses import dataclass
+import time
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
 
 from kilotune.evaluators.executors.in_process import InProcessExecutor
+from kilotune.search.abandoning import TICK_S
 from kilotune.search.budget import Budget
 from kilotune.search.procedure import run_procedure
 from kilotune.search.space import Assignment, Procedure
 from kilotune.search.store import Store
 from kilotune.search.study import Study
+from kilotune.search.warm_start import GivenUp
 from tests.search.problems import FlatProblem
 
 
@@ -121,4 +124,50 @@ def test_a_procedure_that_thinks_for_too_long_leaves_time_for_the_strategy() -> 
     found = [trial.assignment for trial in study.trials()]
     assert found[0] == space.fallback()
     assert found[2:7] == [trial.assignment for trial in plain.trials()]
-    assert (study.procedure, study.procedure_ended, study.procedure_given_up) == (None, False, True)
+    assert (study.procedure, study.procedure_ended) == (None, False)
+    assert study.procedure_given_up is not None
+    assert study.procedure_given_up.proposed == 2
+    assert 0.0 < study.procedure_given_up.seconds <= 0.5
+
+
+@dataclass(frozen=True)
+class ThinksInSteps(WithProcedure):
+    """Its procedure takes ten seconds of `clock`, which nothing else moves, for its second proposal."""
+
+    clock: list[float] = field(default_factory=lambda: [0.0], repr=False)
+
+    def procedure(self) -> Procedure:
+        best = {d.name: d.options[0] for d in self.decisions}
+        yield [best]
+        self.clock[0] += 10.0
+        time.sleep(3 * TICK_S)  # so that the engine has looked at the clock
+        yield [{**best, "d0": self.decisions[0].options[1]}]
+
+
+def test_a_resumed_study_takes_up_a_thought_that_was_given_up_where_there_is_more_time_and_counts_it(
+    tmp_path: Path,
+) -> None:
+    store, clock = Store(str(tmp_path / "studies.db")), [0.0]
+    space = ThinksInSteps(12, 4, 5, pairs=9, clock=clock)
+    study = Study.create(store, "s", space, "random", 3, procedure_first=True, clock=lambda: clock[0])
+
+    def run(seconds: float) -> tuple[float, float, bool]:
+        """How long it thought, what the budget counted of it, and whether the procedure ended."""
+        study, before_s = (
+            Study.resume(store, "s", space, procedure_first=True, clock=lambda: clock[0]),
+            clock[0],
+        )
+        course = study.run(InProcessExecutor(space), Budget(seconds, 10)).course
+        assert course is not None
+        assert course.trials == 10
+        return clock[0] - before_s, course.seconds, study.procedure_ended
+
+    study.run(InProcessExecutor(space), Budget(12.0, 10))
+    assert study.procedure_given_up == GivenUp(2, 6.0)
+    assert run(12.0) == (0.0, 0.0, False)
+    assert run(19.0) == (10.0, 10.0, False)  # and 9.5 of them were not enough
+    assert run(19.0) == (0.0, 0.0, False)
+    assert run(30.0) == (10.0, 10.0, True)
+    assert run(12.0) == (10.0, 0.0, True)  # a replay
+    numbers = [trial.number for trial in store.trials("s")]
+    assert sorted(numbers) == list(range(60))

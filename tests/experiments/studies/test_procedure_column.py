@@ -21,6 +21,7 @@ from kilotune.search.budget import Budget
 from kilotune.search.procedure import run_procedure
 from kilotune.search.space import Measurement, Procedure, Trial
 from kilotune.search.study import Study
+from kilotune.search.warm_start import GivenUp
 from tests.commands import tune
 from tests.search.problems import FlatProblem
 
@@ -92,7 +93,7 @@ def test_a_procedure_beside_the_search_without_time_has_not_ended() -> None:
 def test_one_that_was_given_up_for_the_search_is_said_to_be() -> None:
     study = Study(FlatProblem(3, 3, 1), "random", procedure_first=True)
     result = study.run(InProcessExecutor(study.space), Budget(trials=5))
-    study.space, study.procedure_given_up = WithoutAnswer(3, 3, 1), True
+    study.space, study.procedure_given_up = WithoutAnswer(3, 3, 1), GivenUp(1, 0.5)
     given_up = procedure_in_time(study, result, lambda: None, lambda: True)
     assert given_up == ProcedureOutcome(ProcedureState.GIVEN_UP)
     assert "was given up, so that the search could begin" in str(given_up.sentence())
