@@ -92,6 +92,7 @@ $(VENV)/.test-installed: pyproject.toml
 # what the tests use besides Python, installed where this user may: a C compiler, compilers and simulators of devices and of
 # hardware; a database server; and npm, which fetches a second AVR simulator and often comes with another node than Debian's
 DEVICES := gcc libc6-dev gcc-avr avr-libc simavr libsimavr-dev gcc-arm-none-eabi libnewlib-arm-none-eabi qemu-system-arm arduino-core-avr
+ARM := gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user
 HARDWARE := verilator yosys g++
 SERVER := postgresql
 BROWSER := chromium fonts-dejavu-core
@@ -104,6 +105,7 @@ install = { dpkg --status $(1) >/dev/null 2>&1 || { command -v apt-get >/dev/nul
 .PHONY: debian
 debian:
 	@$(call install,$(DEVICES))
+	@$(call install,$(ARM))
 	@$(call install,$(HARDWARE))
 	@$(call install,$(SERVER))
 	@$(call install,$(BROWSER))

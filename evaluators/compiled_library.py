@@ -18,7 +18,10 @@ from pathlib import Path
 
 from platformdirs.unix import Unix
 
-FLAGS = ("-O3", "-march=native", "-fwrapv", "-std=gnu11", "-shared", "-fPIC")
+X86_64 = ("x86_64", "AMD64")
+NATIVE = ("-march=native",) if platform.machine() in X86_64 else ()
+"""Elsewhere not all compilers know the word, and would refuse the whole library; every 64-bit ARM processor has NEON anyway."""
+FLAGS = ("-O3", *NATIVE, "-fwrapv", "-std=gnu11", "-shared", "-fPIC")
 PREPROCESS = ("-x", "c", "-E", "-")  # what is read from standard input
 PROBE, PREPROCESSED = b"kilotune __STDC__\n", b"kilotune 1"
 

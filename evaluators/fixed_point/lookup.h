@@ -67,6 +67,32 @@ static inline void look_up(const Table *table, const int16_t *from, int16_t *to)
         store_shorts(to + (v + 1) * VECTOR_LANES, (Shorts)_mm256_unpackhi_epi8(low, high));
     }
 }
+#elif defined(NEON)
+/* Bytes of 256: 64 at a time; an argument beyond them leaves what is there. */
+static inline uint8x16_t bytes_of(const uint8_t *bytes, uint8x16_t arguments)
+{
+    uint8x16_t found = vdupq_n_u8(0);
+    _Pragma("GCC unroll 4") for (int k = 0; k < 4; k++)
+        found = vqtbx4q_u8(found, vld1q_u8_x4(bytes + 64 * k), vsubq_u8(arguments, vdupq_n_u8((uint8_t)(64 * k))));
+    return found;
+}
+
+static inline void look_up(const Table *table, const int16_t *from, int16_t *to)
+{
+    if (!table->short_arguments) {
+        look_up_one_by_one(table, from, to);
+        return;
+    }
+    const uint8_t *bytes = (const uint8_t *)(table->entries + ENTRIES);
+    for (int v = 0; v < VECTORS; v += 2) {
+        const uint8x16_t arguments = vuzp1q_u8((uint8x16_t)load_shorts(from + v * VECTOR_LANES),
+                                               (uint8x16_t)load_shorts(from + (v + 1) * VECTOR_LANES));
+        const uint8x16_t low = bytes_of(bytes, arguments);
+        const uint8x16_t high = table->short_results ? vcltzq_s8((int8x16_t)low) : bytes_of(bytes + ENTRIES, arguments);
+        store_shorts(to + v * VECTOR_LANES, (Shorts)vzip1q_u8(low, high));
+        store_shorts(to + (v + 1) * VECTOR_LANES, (Shorts)vzip2q_u8(low, high));
+    }
+}
 #else
 static inline void look_up(const Table *table, const int16_t *from, int16_t *to) { look_up_one_by_one(table, from, to); }
 #endif

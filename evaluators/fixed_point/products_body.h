@@ -7,16 +7,9 @@ static inline __attribute__((always_inline)) void sum_pairs(const int16_t *const
 {
     *low = *high = all_ints(0);
     for (int32_t q = 0; q < count; q += 2) {
-        const Shorts x0 = load_shorts(x[q] + first), x1 = load_shorts(x[q + 1] + first);
-        const Ints lower = interleave_low(x0, x1), upper = interleave_high(x0, x1);
-        if (is_square) {
-            *low = multiply_add(*low, lower, lower);
-            *high = multiply_add(*high, upper, upper);
-            continue;
-        }
-        const Shorts y0 = load_shorts(y[q] + first), y1 = load_shorts(y[q + 1] + first);
-        *low = multiply_add(*low, lower, interleave_low(y0, y1));
-        *high = multiply_add(*high, upper, interleave_high(y0, y1));
+        const Pairs left = pair_up(load_shorts(x[q] + first), load_shorts(x[q + 1] + first));
+        if (is_square) multiply_add(low, high, left, left);
+        else multiply_add(low, high, left, pair_up(load_shorts(y[q] + first), load_shorts(y[q + 1] + first)));
     }
 }
 
@@ -121,16 +114,15 @@ static inline __attribute__((always_inline)) void dot_tile(const int16_t *const 
         for (int t = 0; t < TILE; t++)
             for (int v = 0; v < 2 * stripe; v++) acc[t][v] = all_ints(0);
         for (int32_t k = 0; k < pairs; k++) {
-            Ints z[2 * VECTOR_STRIPE];
+            Pairs z[VECTOR_STRIPE];
             for (int v = 0; v < stripe; v++) {
                 const Shorts x = load_shorts(rows[2 * k] + first + v * VECTOR_LANES);
                 const Shorts y = load_shorts(rows[2 * k + 1] + first + v * VECTOR_LANES);
-                z[2 * v] = interleave_low(x, y);
-                z[2 * v + 1] = interleave_high(x, y);
+                z[v] = pair_up(x, y);
             }
             for (int t = 0; t < TILE; t++) {
-                const Ints w = all_ints(weights[k * TILE + t]);
-                for (int v = 0; v < 2 * stripe; v++) acc[t][v] = multiply_add(acc[t][v], z[v], w);
+                const Pairs w = all_pairs(weights[k * TILE + t]);
+                for (int v = 0; v < stripe; v++) multiply_add(&acc[t][2 * v], &acc[t][2 * v + 1], z[v], w);
             }
         }
         for (int t = 0; t < outputs; t++)

@@ -3,7 +3,12 @@
 
 #include "../../evaluators/fixed_point/vectors.h"
 
+/* In registers, of which AVX2 has 16. */
+#if defined(__AVX2__) && !defined(__AVX512BW__)
+#define SUMS 10
+#else
 #define SUMS 12
+#endif
 
 /* As far as the compiler knows; otherwise it would multiply once, before the loop. */
 #if defined(__x86_64__)
@@ -15,14 +20,16 @@
 /* Multiply-accumulates done by so many turns; the sums go to `to`, so that they have to be computed. */
 int64_t kilotune_multiply_adds(int64_t turns, int32_t *to)
 {
-    Ints sum[SUMS], x[2];
+    Ints sum[SUMS];
+    Pairs x[2];
     for (int k = 0; k < SUMS; k++) sum[k] = all_ints(k);
-    for (int k = 0; k < 2; k++) x[k] = all_ints(to[k]);
+    for (int k = 0; k < 2; k++) x[k] = all_pairs(to[k]);
     for (int64_t i = 0; i < turns; i++) {
-        _Pragma("GCC unroll 12") for (int k = 0; k < SUMS; k++)
+        _Pragma("GCC unroll 6") for (int k = 0; k < SUMS / 2; k++)
         {
-            CHANGED(x[k % 2]);
-            sum[k] = multiply_add(sum[k], x[k % 2], x[1 - k % 2]);
+            CHANGED(x[k % 2].first);
+            CHANGED(x[k % 2].second);
+            multiply_add(&sum[2 * k], &sum[2 * k + 1], x[k % 2], x[1 - k % 2]);
         }
     }
     for (int k = 0; k < SUMS; k++) to[k] = ((const int32_t *)&sum[k])[0];

@@ -11,6 +11,7 @@ import re
 import subprocess
 from functools import cache
 from pathlib import Path
+from shutil import which
 from unittest import mock
 
 import numpy as np
@@ -23,7 +24,7 @@ from kilotune.codegen.fixed.arithmetic import Rounding
 from kilotune.codegen.fixed.shiftry import ShiftryLowering
 from kilotune.codegen.fixed.table import Column, FixedBatch
 from kilotune.codegen.looped_steps import loop_steps
-from kilotune.evaluators.compiled_library import FLAGS, PREPROCESS, find_compiler
+from kilotune.evaluators.compiled_library import FLAGS, NATIVE, PREPROCESS, X86_64, find_compiler
 from kilotune.evaluators.fixed_point import kernel as kernel_sources
 from kilotune.evaluators.fixed_point.kernel import BatchKernel, load_kernel
 from kilotune.evaluators.fixed_point.native import NativeProgram
@@ -36,7 +37,8 @@ pytestmark = pytest.mark.slow
 COMPILER = (find_compiler() or ("cc",))[0]
 """The one of every search, whose kernel is there already."""
 FOLDER = Path(kernel_sources.__file__).parent
-X86 = platform.machine() == "x86_64"
+X86 = platform.machine() in X86_64
+ARM_COMPILER, ARM_MACHINE = "aarch64-linux-gnu-gcc", "qemu-aarch64"
 BINARY: tuple[type[ir.Operation], ...] = (ir.Add, ir.Subtract, ir.Multiply)
 OPTIONS = ("", "-mno-avx512vnni", "-mno-avx512f", "-mno-avx512f -mno-avxvnni", "-mno-avx2") if X86 else ("",)
 """What takes one vector unit after the other away from the compiler."""
@@ -97,6 +99,12 @@ OPERATIONS = {
 }
 
 
+def compile_functions(compiler: list[str], program: Path) -> None:
+    source = Path(__file__).parent / "vector_functions.c"
+    flags = ["-O1", "-fwrapv", "-std=gnu11", f"-I{FOLDER}"]
+    subprocess.run([*compiler, *flags, "-o", program, source], check=True, timeout=300)
+
+
 @cache
 def kernel_for(options: str) -> BatchKernel:
     compiler = f"{COMPILER} {options} {UNOPTIMISED}" if options else COMPILER
@@ -136,6 +144,31 @@ def test_options_choose_the_unit() -> None:
     units = [kernel.vector_unit for kernel in kernels()]
     assert units[-1] == ("128-bit vectors" if X86 else units[0])
     assert len(set(units)) == len(units) >= (2 if X86 else 1)
+
+
+@needs_compiler
+@pytest.mark.parametrize("options", OPTIONS)
+def test_the_functions_of_a_unit_mean_what_they_say(options: str, tmp_path: Path) -> None:
+    program = tmp_path / "functions"
+    compile_functions([COMPILER, *NATIVE, *options.split()], program)
+    subprocess.run([program], check=True, timeout=60)
+
+
+@pytest.mark.skipif(not (which(ARM_COMPILER) and which(ARM_MACHINE)), reason=f"needs {ARM_COMPILER} and {ARM_MACHINE}")
+def test_those_of_neon_do_on_an_emulated_processor(tmp_path: Path) -> None:
+    program = tmp_path / "functions"
+    compile_functions([ARM_COMPILER, "-static"], program)
+    ran = subprocess.run([ARM_MACHINE, program], capture_output=True, text=True, check=False, timeout=60)
+    assert (ran.returncode, ran.stdout) == (0, "NEON\n")
+
+
+@pytest.mark.skipif(not (which(ARM_COMPILER)), reason=f"needs {ARM_COMPILER}")
+@pytest.mark.parametrize("source", ["kernel.c", "wide_kernel.c"])
+def test_the_kernels_compile_for_it(source: str, tmp_path: Path) -> None:
+    flags = [flag for flag in FLAGS if flag not in NATIVE]
+    subprocess.run(
+        [ARM_COMPILER, *flags, "-O0", "-Werror", "-o", tmp_path / "built.so", FOLDER / source], check=True, timeout=300
+    )
 
 
 @needs_compiler
