@@ -98,20 +98,22 @@ def test_what_was_compared_in_time_is_told(tmp_path: Path, monkeypatch: pytest.M
 
 
 @pytest.mark.parametrize(
-    ("name", "given_digits", "figures"),
+    ("space", "name", "given_digits", "figures"),
     [
-        ("analognet2-digits", True, "Accuracy, time and energy of a frame"),
-        ("analognet2-digits", False, None),
-        ("sobel", False, "RMSE and SSIM"),
+        ("reverse-split", "analognet2-digits", True, "Accuracy, time and energy of a frame"),
+        ("reverse-split", "analognet2-digits", False, None),
+        ("reverse-split", "sobel", False, "RMSE and SSIM"),
+        ("shiftry", "protonn-cancer", False, "The figures on 189 test samples"),
+        ("shiftry", "worked-example", False, None),
     ],
 )
 def test_test_data_that_no_time_was_left_for_are_said(
-    name: str, given_digits: bool, figures: str | None, tmp_path: Path
+    space: str, name: str, given_digits: bool, figures: str | None, tmp_path: Path
 ) -> None:
     images, labels = np.zeros((10, 784), dtype=np.uint8), np.arange(10)
     np.savez(tmp_path / "digits.npz", X=images, y=labels)
     options = {"data": str(tmp_path / "digits.npz")} if given_digits else {}
-    problem = build_problem(request_from("reverse-split", input=name, options=options))
+    problem = build_problem(request_from(space, input=name, options=options))
     store = open_store(f"{tmp_path}/s.db")
     study = join(store, "short", problem, Budget(trials=1))
     result = study.run(InProcessExecutor(problem.space), Budget(trials=1))
