@@ -35,10 +35,13 @@ class ProcessWorker:
         """
         context = multiprocessing.get_context("spawn")  # a fork would copy our threads' locks in whatever state
         ours, theirs = context.Pipe()
-        process = context.Process(target=_live, args=(serve, theirs, *arguments), daemon=True)
+        process = context.Process(target=_live, args=(theirs,), daemon=True)
         process.start()
         theirs.close()  # so that its death is an end of file on our side
-        return cls(process, ours)
+        worker = cls(process, ours)
+        # Through our pipe, since `start` waits for ever to hand more than 64 KiB to a process that dies as it imports the caller's script.
+        worker.send((serve, arguments))
+        return worker
 
     def send(self, message: Any) -> bool:
         """Hand over a message. False: the process turns out to be gone."""
@@ -84,8 +87,12 @@ def available_processors() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def _live(serve: Callable[..., None], connection: Connection, *arguments: Any) -> None:
+def _live(connection: Connection) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        serve, arguments = connection.recv()
+    except (EOFError, OSError):  # whoever started this process is gone, or has closed the pipe
+        return
     serve(connection, *arguments)
 
 

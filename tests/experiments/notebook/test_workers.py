@@ -20,6 +20,15 @@ class Mine(Mixed):
     pass
 
 """
+LARGE = """
+import dataclasses
+
+@dataclasses.dataclass(frozen=True)
+class Mine(Mine):
+    table: bytes = bytes(200_000)
+
+"""
+"""More than a pipe holds, so whoever starts a process that dies early must not wait until it has read that."""
 GUARDED = """
 if __name__ == "__main__":
     print("found", tune(Mine(), strategy="random", budget="6trials", jobs=2).best.metrics["cost"])
@@ -50,9 +59,9 @@ def test_a_space_of_a_guarded_script_goes_to_workers(tmp_path: Path) -> None:
     assert "found" in done.stdout
 
 
-@pytest.mark.parametrize("more", ["jobs=2", "time_limit='10s'"])
-def test_an_unguarded_script_is_told_to_guard_itself(tmp_path: Path, more: str) -> None:
-    (tmp_path / "script.py").write_text(SPACE + UNGUARDED.format(more=more))
+@pytest.mark.parametrize(("space", "more"), [(SPACE, "jobs=2"), (SPACE, "time_limit='10s'"), (SPACE + LARGE, "jobs=2")])
+def test_an_unguarded_script_is_told_to_guard_itself(tmp_path: Path, space: str, more: str) -> None:
+    (tmp_path / "script.py").write_text(space + UNGUARDED.format(more=more))
     done = run(tmp_path, "script.py")
     assert done.returncode == 1
     *_, sentence = done.stderr.strip().splitlines()
