@@ -164,7 +164,8 @@ class HasFinish(HasFlatView, Protocol):
     for those alone that a search would end with."""
 
     def finished(self, candidate: Assignment, measurement: Measurement) -> Assignment | None:
-        """A candidate of the space: the given one of the flat view, finished. None where that cannot make it feasible."""
+        """A candidate of the space: the given one of the flat view, finished. None where that cannot make it feasible. `measurement`: of
+        the given one, with metrics as well as they are known, which may be better than what the space measures."""
 
 
 @dataclass(frozen=True)

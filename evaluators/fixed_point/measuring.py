@@ -93,7 +93,7 @@ MOST_MEASURED_BYTES = 512 << 20
 """How much candidates that are measured together may need for themselves."""
 
 
-WORTH_RACING = 10_000_000
+WORTH_RACING = 20_000_000
 """Products and other elements, on all samples, of a candidate that its neighbours do not share, from which on it costs less to look at
 it now and then than is saved."""
 

@@ -4,7 +4,9 @@
 
 Each model: random 8/16-bit assignments of its shiftry space, lowered and run in batches; CPU seconds of this process
 only. The multiply-accumulate rate is set against the machine's peak, which is measured here too: `peak.c`, products and
-sums in registers, with no memory at all.
+sums in registers, with no memory at all. Beside that rate of full evaluations, what a search gets (*effective*): all
+changes of one decision of a candidate, which share beginnings and may be given up early, in batches as large as those of
+random ones; and a whole local search, whose batches are small.
 """
 
 from __future__ import annotations
@@ -20,11 +22,18 @@ import numpy as np
 
 from kilotune.codegen import ir
 from kilotune.evaluators.compiled_library import load_library
+from kilotune.evaluators.executors.in_process import InProcessExecutor
 from kilotune.evaluators.fixed_point.measuring import Task
 from kilotune.evaluators.fixed_point.simulator import Backend
 from kilotune.experiments.problems.fixed_point.problem import build_problem, resolve_input
 from kilotune.experiments.requests.request import TuneRequest
-from kilotune.search.space import Assignment
+from kilotune.search.budget import Budget
+from kilotune.search.front import Front, Ranking
+from kilotune.search.procedure import run_procedure
+from kilotune.search.racing import Hurdle
+from kilotune.search.space import Assignment, Trial
+from kilotune.search.strategies.moves import Moves
+from kilotune.search.study import Study
 from kilotune.spaces.shiftry.space import ShiftrySpace
 
 PUBLIC_TOOL = {"protonn-digits": 1.86, "fastgrnn16-digits": 1.45}
@@ -32,6 +41,7 @@ PUBLIC_TOOL = {"protonn-digits": 1.86, "fastgrnn16-digits": 1.45}
 
 BATCH = 64
 REPEATS = 5
+SEARCH_TRIALS = 4000
 
 
 @dataclass(frozen=True)
@@ -61,6 +71,34 @@ def speed(space: ShiftrySpace, seconds: float = 1.0) -> Speed:
         rates.append(done / (time.process_time() - start))
     rate = statistics.median(rates)
     return Speed(rate, rate * macs(space.task.program) * space.task.features.shape[0])
+
+
+def change_rate(space: ShiftrySpace) -> float:
+    """Candidates a CPU-second among all changes of one decision of the procedure's answer and of candidates near it; they have to be
+    better than what they are changes of, as in a descent."""
+    answer, moves, rng = run_procedure(space), Moves(space), np.random.default_rng(0)
+    assert answer is not None
+    done, spent = 0, 0.0
+    for number in range(REPEATS):
+        home = moves.kick(answer.assignment, number, rng)
+        front = Front(Ranking.of(space))
+        front.add(Trial(0, home, space.evaluate([home])[0]))
+        changed = [moves.apply(home, dict([move])) for move in moves.of(home)]
+        changed = [changed[i] for i in rng.permutation(len(changed))]
+        start = time.process_time()
+        for first in range(0, len(changed), BATCH):
+            space.evaluate_against(changed[first : first + BATCH], Hurdle.of(front.best_rank, front))
+        spent += time.process_time() - start
+        done += len(changed)
+    return done / spent
+
+
+def search_rate(space: ShiftrySpace) -> float:
+    """Candidates a CPU-second of a local search, all that it does included."""
+    study = Study(space, "local", 0)
+    start = time.process_time()
+    study.run(InProcessExecutor(space), Budget(trials=SEARCH_TRIALS))
+    return SEARCH_TRIALS / (time.process_time() - start)
 
 
 def macs(program: ir.Program) -> int:
@@ -104,7 +142,9 @@ def main(names: list[str]) -> None:
     """Print one row a model."""
     peak = peak_macs_per_cpu_s()
     print(f"integer peak of this machine: {peak / 1e9:.0f} G multiply-accumulates per CPU-second\n")
-    print(f"{'model':<22}{'backend':<34}{'candidates/CPU-s':>17}{'public tool':>12}{'ratio':>8}{'of peak':>9}")
+    print(
+        f"{'model':<22}{'backend':<34}{'candidates/CPU-s':>17}{'public tool':>12}{'ratio':>8}{'of peak':>9}{'changes':>9}{'search':>8}"
+    )
     for name in names:
         problem = build_problem(TuneRequest("shiftry", str(resolve_input(name)), "random"))
         assert isinstance(problem.space, ShiftrySpace)
@@ -113,10 +153,13 @@ def main(names: list[str]) -> None:
             space = ShiftrySpace(task, problem.space.options, backend)
             measured = speed(space, 2.0)
             tool = PUBLIC_TOOL.get(Path(name).name)
+            effective = ""
+            if backend is Backend.AUTO:
+                effective = f"{change_rate(space):>9.0f}{search_rate(space):>8.0f}"
             ratio = f"{measured.candidates_per_cpu_s / tool:.0f}x" if tool else ""
             print(
                 f"{Path(name).name:<22}{space.evaluator.simulator.description:<34}{measured.candidates_per_cpu_s:>17.0f}"
-                f"{tool or '':>12}{ratio:>8}{measured.macs_per_cpu_s / peak:>9.1%}"
+                f"{tool or '':>12}{ratio:>8}{measured.macs_per_cpu_s / peak:>9.1%}{effective}"
             )
 
 

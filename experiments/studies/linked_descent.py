@@ -13,6 +13,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 
 from kilotune.evaluators.simulated import DeviceError
 from kilotune.experiments.problems.problem import ComparesFlips, LimitsLinkedFlash
@@ -20,7 +21,7 @@ from kilotune.experiments.studies.measured_finalists import PRECISION
 from kilotune.search.corrected_estimate import CorrectedEstimate
 from kilotune.search.encoding import CandidateKey
 from kilotune.search.front import Rank, Ranking
-from kilotune.search.space import Assignment, FlatSpace, HasFinish, HasFlatView, Space, Trial
+from kilotune.search.space import Assignment, FlatSpace, HasFinish, HasFlatView, Measurement, Space, Trial
 from kilotune.search.strategies.moves import Move, Moves
 from kilotune.search.study import Study
 
@@ -158,7 +159,7 @@ class LinkedDescent:
                 return
             if precise in begun or self._bytes(trial) > self._most or not self._links_within(trial):
                 continue
-            whole = space.finished(trial.assignment, trial.measurement)
+            whole = space.finished(trial.assignment, self._as_linked(trial))
             if whole is None:
                 continue
             for found in self._measure([whole]):
@@ -167,6 +168,11 @@ class LinkedDescent:
             begun.add(precise)
             if len(begun) == MOST_FINISHED:
                 return
+
+    def _as_linked(self, trial: Trial) -> Measurement:
+        """The measurement of a trial that was linked, with these bytes in place of the estimate, which may be beyond the limit."""
+        size = float(self._linked[self._key(trial.assignment)])
+        return replace(trial.measurement, metrics={**trial.metrics, ESTIMATE: size})
 
     def _is_surer(self, whole: Trial) -> bool:
         """Whether a finished candidate is better than the best. Beside one that is not finished it is by fewer flips on inputs that neither

@@ -111,8 +111,10 @@ class FittedSpace:
         return self.formats
 
     def finished(self, candidate: Assignment, measurement: Measurement) -> Assignment | None:
-        """The candidate with fitted codes; None for one that breaks a limit on what they do not change."""
+        """The candidate with fitted codes; None for one that breaks a limit on what they do not change, by the measurement, which may know
+        more of it than is estimated."""
         costs = self.costs([candidate])[0]
+        costs = {name: measurement.metrics.get(name, cost) for name, cost in costs.items()}
         if any(limit.metric in costs and limit.violation(costs) > 0.0 for limit in self.constraints):
             return None
         return {**candidate, CODES: FITTED}

@@ -47,10 +47,11 @@ class Weighed(FlatProblem):
 
 @dataclass(frozen=True)
 class Finishing:
-    """Those candidates, and each finished, which halves its loss."""
+    """Those candidates, and each finished, which halves its loss. `bytes_told`: what is said of the candidates that are to be."""
 
     flat: Weighed
     finished_at: list[Assignment] = field(default_factory=list)
+    bytes_told: list[float] = field(default_factory=list)
     name: str = "finishing"
     prefers_flat: bool = True
 
@@ -77,6 +78,7 @@ class Finishing:
 
     def finished(self, candidate: Assignment, measurement: Measurement) -> Assignment | None:
         self.finished_at.append(candidate)
+        self.bytes_told.append(measurement.metrics["linked_bytes"])
         return {**candidate, CODES: "fitted"}
 
     def evaluate(self, batch: Sequence[Assignment]) -> list[Measurement]:
@@ -224,6 +226,7 @@ def test_the_best_are_finished_and_linked_again(further: int, is_finished: bool,
     assert plain.result.best is not None
     assert found.result.best.metrics["loss"] == plain.result.best.metrics["loss"] / (2.0 if is_finished else 1.0)
     assert len({str(sorted(one.items())) for one in problem.space.finished_at}) >= MOST_FINISHED
+    assert problem.space.bytes_told == [problem.bytes_of(one) for one in problem.space.finished_at]
 
 
 @dataclass(frozen=True)

@@ -158,6 +158,8 @@ def test_a_limit_that_codes_cannot_change_is_not_worth_a_fit() -> None:
     measured = limited.evaluate([small, large])
     assert limited.finished(small, measured[0]) == {**small, CODES: FITTED}
     assert limited.finished(large, measured[1]) is None
+    known = replace(measured[1], metrics={**measured[1].metrics, "flash_bytes": most})  # better than the space knows it
+    assert limited.finished(large, known) == {**large, CODES: FITTED}
 
 
 def test_refine_fits_few_candidates_and_ends_no_worse() -> None:
