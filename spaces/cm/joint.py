@@ -51,8 +51,8 @@ def joint_annealing(space: CmCandidates, seed: int) -> Iterator[Assignment | Non
 
 
 def first_paced(space: CmCandidates) -> Assignment | None:
-    """The joint search's first design with replicas, those that keep the fastest pace, by the walks that it has of seed 0: near to the bound
-    mostly, after as little work as a design takes. None where its buffers do not fit."""
+    """The joint search's first design with replicas, which keep the fastest pace, by its walks of seed 0: near to the bound mostly, after
+    as little work as a design takes. None where its buffers do not fit."""
     search = Designer(space, 0, WALKS_A_LEVEL)
     replicas = list(itertools.islice(speeds(space, search.rng), 2))[-1]
     design = search.laid_out(replicas)
