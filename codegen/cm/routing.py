@@ -25,8 +25,8 @@ UNREACHABLE = np.iinfo(np.int16).max
 nodes."""
 
 NARROW_LINKS = 1 << 14
-"""The number of links from which on twice the number of one takes four bytes, not two. Tables of half the size take half the time where nodes are many: to be made, as
-memory that is touched first costs most there, and to be read, as less of a cache does for them."""
+"""The number of links from which on twice the number of one takes four bytes, not two. Tables of half the size take half the time where
+nodes are many: to be made, as memory that is touched first costs most there, and to be read, as less of a cache does for them."""
 
 LinkArray = NDArray[np.signedinteger[Any]]
 DistanceArray = NDArray[np.int16]
