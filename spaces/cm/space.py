@@ -45,8 +45,8 @@ class CmSpace(CmCandidates):
 
     def short_search(self) -> Assignment | None:
         """A design with replicas for the fastest pace, annealed once, which a busy machine has long before an SMT solver ends; see
-        `spaces.cm.joint`."""
-        return first_paced(self)
+        `spaces.cm.joint`. None where stages share cores: replications take longer to choose there, and no solver is asked."""
+        return first_paced(self) if self.hardware.stages_per_core == 1 else None
 
     def procedure(self) -> Procedure:
         """The baselines, then the paper's embedding by an SMT solver; see `spaces.cm.procedure`."""

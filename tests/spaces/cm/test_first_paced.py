@@ -34,3 +34,8 @@ def test_a_design_whose_buffers_do_not_fit_is_none() -> None:
     space = CmSpace.of(integer_shape(weightless("resnet20")), load_hardware("mesh-8x8"))
     space.hardware = dataclasses.replace(space.hardware, sram_bytes=64)
     assert space.short_search() is None
+
+
+def test_where_stages_share_cores_the_joint_search_has_it_as_soon() -> None:
+    shared = dataclasses.replace(load_hardware("mesh-8x8"), stages_per_core=4)
+    assert CmSpace.of(integer_shape(weightless("resnet20")), shared).short_search() is None
