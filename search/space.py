@@ -228,6 +228,15 @@ class HasFallback(Protocol):
 
 
 @runtime_checkable
+class HasShortSearch(Protocol):
+    """Ability: a short search of the space's own, whose candidate is worth having before a procedure that may take long. It is given up
+    where it takes too much of the time that there is."""
+
+    def short_search(self) -> Assignment | None:
+        """What it finds; always the same. None: nothing."""
+
+
+@runtime_checkable
 class HasSize(Protocol):
     """Ability: the number of candidates is known."""
 

@@ -1,13 +1,14 @@
-"""What a study may begin with, whatever its strategy: a cheap candidate, then the paper's own procedure. So its best is never worse
-than the paper's answer once that has been measured.
+"""What a study may begin with, whatever its strategy: a cheap candidate, what a short search of the space's own finds, then the paper's
+own procedure. So its best is never worse than the paper's answer once that has been measured.
 
 The candidates are trials like any others: they are stored, cost budget, and a resumed study proposes them again. A comparison
 does without, for its strategies would all owe their first good candidate to the procedure.
 
 A procedure may ask a solver that answers in a second or not at all. So one of its thoughts has half of the time that is left, and the
-strategy has the rest: a search that never began would have nothing to show but what the procedure proposes first. A study keeps how far
-the procedure came. What ended once is thought again when it is resumed, however long that takes; a thought that was given up only where
-there is more time for it now, and then the budget counts it.
+strategy has the rest: a search that never began would have nothing to show but what the procedure proposes first. A short search has
+less than that, and the procedure its turn where it is given up. A study keeps how far the procedure came. What ended once is thought
+again when it is resumed, however long that takes; a thought that was given up only where there is more time for it now, and then the
+budget counts it.
 """
 
 from __future__ import annotations
@@ -21,11 +22,14 @@ from typing import Any
 from kilotune.search.abandoning import abandonable
 from kilotune.search.front import Rank
 from kilotune.search.racing import NamesHurdle
-from kilotune.search.space import Assignment, Clock, HasFallback, HasProcedure, Space, Trial
+from kilotune.search.space import Assignment, Clock, HasFallback, HasProcedure, HasShortSearch, Space, Trial
 from kilotune.search.strategy import UNKNOWN_BOUND, ClockAware, Outcome, SteppedStrategy, Steps, Strategy, TimeAware
 
 THOUGHT_SHARE = 0.5
 """How much of the time that is left one thought of the procedure has."""
+
+SHORT_SHARE = 0.4
+"""How much of it a short search has."""
 
 
 @dataclass(frozen=True)
@@ -55,23 +59,43 @@ class ProcedureBefore:
 
 
 class WarmStart:
-    """The fallback of a space that has one, and its procedure."""
+    """The fallback of a space that has one, what its short search finds, and its procedure."""
 
     bound = UNKNOWN_BOUND
 
     def __init__(self, space: Space) -> None:
         self._space = space
+        self._clock: Clock = time.monotonic
+        self._seconds_left = math.inf
         self.at_procedure = False
         """Whether what is proposed now is the procedure's."""
+
+    def allow(self, seconds: float) -> None:
+        self._seconds_left = seconds
+
+    def count_by(self, clock: Clock) -> None:
+        self._clock = clock
 
     def steps(self) -> Steps:
         fallback = self._space.fallback() if isinstance(self._space, HasFallback) else None
         if fallback is not None:
             yield [fallback]
+        found = self._short_search(self._space) if isinstance(self._space, HasShortSearch) else None
+        if found is not None:
+            yield [found]
         if isinstance(self._space, HasProcedure):
             self.at_procedure = True
             yield from self._space.procedure()
         return Outcome.FINISHED
+
+    def _short_search(self, space: HasShortSearch) -> Assignment | None:
+        """What it finds; None where it takes too long."""
+        if math.isinf(self._seconds_left):
+            return space.short_search()
+        end_s, found = self._clock() + SHORT_SHARE * self._seconds_left, None
+        with abandonable(lambda: self._clock() >= end_s) as searching:
+            found = space.short_search()
+        return None if searching.abandoned else found
 
 
 class WarmStartedStrategy:
@@ -121,11 +145,13 @@ class WarmStartedStrategy:
 
     def allow(self, seconds: float) -> None:
         self._seconds_left = seconds
+        self._stepped.allow(seconds)
         if isinstance(self._strategy, TimeAware):
             self._strategy.allow(seconds)
 
     def count_by(self, clock: Clock) -> None:
         self._clock = clock
+        self._stepped.count_by(clock)
         if isinstance(self._strategy, ClockAware):
             self._strategy.count_by(clock)
 

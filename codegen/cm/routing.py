@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache, cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,13 +20,15 @@ SHAPES = 8
 by the lowest or the highest neighbour that is no nearer. From GMEM these two begin at the next ports: of those that are not nearest
 to the goal the nearest, and the nearest but one."""
 
-UNREACHABLE = 1 << 20
+UNREACHABLE = np.iinfo(np.int16).max
+"""No path, in distances of two bytes: there is no memory for tables of so many nodes, and a shortest path has fewer links than there are
+nodes."""
 
-FAR = np.iinfo(np.int16).max
-"""No path, in distances of two bytes, which take half the time of four: there is no memory for tables of so many nodes, and a
-shortest path has fewer links than there are nodes."""
+NARROW_LINKS = 1 << 14
+"""The number of links from which on twice the number of one takes four bytes, not two. Tables of half the size take half the time where
+nodes are many: to be made, as memory that is touched first costs most there, and to be read, as less of a cache does for them."""
 
-LinkArray = NDArray[np.int32]
+LinkArray = NDArray[np.signedinteger[Any]]
 DistanceArray = NDArray[np.int16]
 
 
@@ -34,35 +37,28 @@ class RouteTables:
     """distance: links between nodes, [nodes, nodes]. step: link numbers by table (lowest, highest), [2, nodes, nodes]. source, target:
     the nodes of a link. What not all who ask for routes need is computed when it is first asked for."""
 
-    distance: LinkArray
+    distance: DistanceArray
     step: LinkArray
-    source: LinkArray
-    target: LinkArray
+    source: NDArray[np.int32]
+    target: NDArray[np.int32]
+
+    @property
+    def is_wide(self) -> bool:
+        """Whether numbers of links take four bytes in these tables, not two."""
+        return self.step.itemsize > 2
 
     @cached_property
     def step_by_goal(self) -> LinkArray:
         """`step` by table, goal and node: all that one route asks for lies close together."""
         return np.ascontiguousarray(self.step.transpose(0, 2, 1))
 
-    @property
+    @cached_property
     def detour(self) -> LinkArray:
-        """The first link of a detour by shape - 6, -1 without one, [2, nodes, nodes]."""
-        return self._detours[0]
-
-    @property
-    def detour_table(self) -> LinkArray:
-        """Which table a detour follows then, [2, nodes, nodes]."""
-        return self._detours[1]
-
-    @cached_property
-    def _detours(self) -> tuple[LinkArray, LinkArray]:
-        away = np.minimum(self.distance, FAR).astype(np.int16)
-        return _detours(_outgoing(self.source, self.target, len(away)), away, self.step, self.target, len(away) - 1)
-
-    @cached_property
-    def short_distance(self) -> NDArray[np.uint16]:
-        """`distance` in two bytes; without a path the most that they hold."""
-        return np.minimum(self.distance, np.iinfo(np.uint16).max).astype(np.uint16)
+        """By shape - 6, twice the first link of a detour, and 1 more where it follows the table of highest nodes then; -1 without one,
+        [2, nodes, nodes]."""
+        nodes = len(self.distance)
+        outgoing = _outgoing(self.source, self.target, nodes)
+        return _detours(outgoing, self.distance, self.step, self.target, nodes - 1)
 
     @cached_property
     def longest(self) -> int:
@@ -77,12 +73,12 @@ class RouteTables:
         node, length = start, int(self.distance[start, goal])
         table = None
         if shape >= 6:
-            first = int(self.detour[shape - 6, start, goal])
+            first, table_then = divmod(int(self.detour[shape - 6, start, goal]), 2)
             if first >= 0:
                 links.append(first)
                 node = int(self.target[first])
                 length = int(self.distance[node, goal])
-                table = int(self.detour_table[shape - 6, start, goal])
+                table = table_then
             else:
                 shape -= 6
         for k in range(length + 2):
@@ -113,13 +109,11 @@ def route_tables(hardware: Hardware) -> RouteTables:
     source = np.array([link.source for link in hardware.links], dtype=np.int32)
     target = np.array([link.target for link in hardware.links], dtype=np.int32)
     outgoing = _outgoing(source, target, nodes)
-    away = _distances([[int(target[number]) for number in links] for links in outgoing], gmem)
-    distance = away.astype(np.int32)
-    distance[away == FAR] = UNREACHABLE
-    return RouteTables(distance, _steps(outgoing, away, target, gmem), source, target)
+    distance = _distances([[int(target[number]) for number in links] for links in outgoing], gmem)
+    return RouteTables(distance, _steps(outgoing, distance, target, gmem), source, target)
 
 
-def _outgoing(source: LinkArray, target: LinkArray, nodes: int) -> list[list[int]]:
+def _outgoing(source: NDArray[np.int32], target: NDArray[np.int32], nodes: int) -> list[list[int]]:
     """The links of each node, by where they lead."""
     found: list[list[int]] = [[] for _ in range(nodes)]
     for number in np.argsort(target, kind="stable").tolist():
@@ -138,7 +132,7 @@ def neighbours(hardware: Hardware) -> tuple[tuple[int, ...], ...]:
 
 
 def _distances(following: list[list[int]], gmem: int) -> DistanceArray:
-    """Links between nodes, [nodes, nodes], `FAR` without a path: breadth first from all nodes at once, backwards from the goals.
+    """Links between nodes, [nodes, nodes], UNREACHABLE without a path: breadth first from all nodes at once, backwards from the goals.
     following: where the links of a node lead."""
     nodes = len(following)
     after = np.full((max(map(len, following)), nodes), nodes)  # row `nodes` of the frontier is empty
@@ -164,17 +158,17 @@ def _distances(following: list[list[int]], gmem: int) -> DistanceArray:
                 digit |= nearest
     distance = np.empty((nodes, nodes), dtype=np.int16)
     for node, row in enumerate(distance):  # which stays in the processor's cache
-        row[:] = FAR
+        row[:] = UNREACHABLE
         row[np.unpackbits(reached[node], count=nodes).astype(bool)] = 0
         for place, digit in enumerate(digits):
             row |= np.unpackbits(digit[node], count=nodes).astype(np.int16) << place
     return distance
 
 
-def _steps(outgoing: list[list[int]], distance: DistanceArray, target: LinkArray, gmem: int) -> LinkArray:
+def _steps(outgoing: list[list[int]], distance: DistanceArray, target: NDArray[np.int32], gmem: int) -> LinkArray:
     """The first links of the shortest paths, by table: to the lowest and to the highest neighbour. GMEM is only where they end."""
     nodes = len(distance)
-    step = np.full((2, nodes, nodes), -1, dtype=np.int32)
+    step = np.full((2, nodes, nodes), -1, dtype=np.int16 if len(target) < NARROW_LINKS else np.int32)
     for node, links in enumerate(outgoing):
         nearer = distance[target[links]] - distance[node] == -1
         for number, there in zip(links, nearer, strict=True):
@@ -192,18 +186,18 @@ def _last_there(row: LinkArray, links: list[int], there: NDArray[np.bool_]) -> N
 
 
 def _detours(
-    outgoing: list[list[int]], distance: DistanceArray, step: LinkArray, target: LinkArray, gmem: int
-) -> tuple[LinkArray, LinkArray]:
-    """By the lowest and the highest neighbour that is not on a shortest path and from which one does not lead back; from GMEM by
-    other ports, however far they are: a port that is the nearest for many streams would else have to send them all."""
+    outgoing: list[list[int]], distance: DistanceArray, step: LinkArray, target: NDArray[np.int32], gmem: int
+) -> LinkArray:
+    """See `RouteTables.detour`. By the lowest and the highest neighbour that is not on a shortest path and from which one does not lead
+    back; from GMEM by other ports, however far they are: a port that is the nearest for many streams would else have to send them all."""
     nodes = len(distance)
-    first = np.full((2, nodes, nodes), -1, dtype=np.int32)
-    follow = np.zeros((2, nodes, nodes), dtype=np.int32)
-    everywhere_reached = bool(distance.max() < FAR)
+    detour = np.full((2, nodes, nodes), -1, dtype=step.dtype)
+    everywhere_reached = bool(distance.max() < UNREACHABLE)
     back = _links_back(outgoing, target)
     for node, ports in enumerate(outgoing):
         if node == gmem:
-            first[:, node], follow[1, node] = _other_ports(ports, distance, target, gmem), 1
+            others = _other_ports(ports, distance, target, gmem)
+            detour[:, node] = np.where(others < 0, -1, 2 * others + [[0], [1]])
             continue
         links = [number for number in ports if target[number] != gmem]
         ahead = target[links]
@@ -211,18 +205,17 @@ def _detours(
         fits = (away - distance[node]).view(np.uint16) <= 1  # as far, or one link farther
         fits[:, node] = False
         if not everywhere_reached:
-            fits &= away < FAR
+            fits &= away < UNREACHABLE
         # Two steps on: with at most one link lost, the node itself could only come back at once.
         by_lowest, by_highest = (fits & (step[table, ahead] != back[table, links, None]) for table in (0, 1))
         for shape, order in ((0, slice(None, None, -1)), (1, slice(None))):
-            either = (by_lowest | by_highest)[order]
-            _last_there(first[shape, node], links[order], either)
-            for where, lowest in zip(either, by_lowest[order], strict=True):
-                np.copyto(follow[shape, node], ~lowest, where=where)
-    return first, follow
+            for number, lowest, highest in zip(links[order], by_lowest[order], by_highest[order], strict=True):
+                np.copyto(detour[shape, node], 2 * number + 1, where=highest)
+                np.copyto(detour[shape, node], 2 * number, where=lowest)
+    return detour
 
 
-def _links_back(outgoing: list[list[int]], target: LinkArray) -> LinkArray:
+def _links_back(outgoing: list[list[int]], target: NDArray[np.int32]) -> NDArray[np.int32]:
     """By table and link, that from its target to its source which the table has; -2 where there is none."""
     lowest: dict[tuple[int, int], int] = {}
     highest: dict[tuple[int, int], int] = {}
@@ -237,15 +230,15 @@ def _links_back(outgoing: list[list[int]], target: LinkArray) -> LinkArray:
     return found
 
 
-def _other_ports(ports: list[int], distance: DistanceArray, target: LinkArray, gmem: int) -> LinkArray:
+def _other_ports(ports: list[int], distance: DistanceArray, target: NDArray[np.int32], gmem: int) -> NDArray[np.int32]:
     """GMEM's links by goal, [2, nodes]: of those that begin no shortest path the one nearest to the goal, and the nearest but one; -1 where
     there is none, and to GMEM itself."""
     found = np.full((2, len(distance)), -1, dtype=np.int32)
     links = np.array(sorted(ports), dtype=np.int32)
     away = distance[target[links]]  # [ports, nodes]
-    away[away < distance[gmem]] = FAR
-    away[:, gmem] = FAR
+    away[away < distance[gmem]] = UNREACHABLE
+    away[:, gmem] = UNREACHABLE
     order = np.argsort(away, axis=0, kind="stable")[:2]
-    reached = np.take_along_axis(away, order, axis=0) < FAR
+    reached = np.take_along_axis(away, order, axis=0) < UNREACHABLE
     found[: len(order)] = np.where(reached, links[order], -1)
     return found

@@ -113,11 +113,16 @@ class Topology:
 
 
 def crossbar_weights(graph: Graph) -> int:
-    """Elements of the weights of convolutions and fully connected layers, without biases: what crossbars hold."""
-    return sum(math.prod(node.weight.shape) for node in graph.nodes if isinstance(node, ConvNode))
+    """Elements of the weights of convolutions and fully connected layers, without biases: what was learned of what crossbars hold."""
+    return sum(math.prod(node.weight.shape) for node in learned_layers(graph))
 
 
 def multiply_accumulates(graph: Graph) -> int:
     """Products that convolutions and fully connected layers take for one image; padding counts as other elements do."""
-    convolutions = [node for node in graph.nodes if isinstance(node, ConvNode)]
-    return sum(math.prod(n.weight.shape) * math.prod(graph.shapes[n.output][1:]) for n in convolutions)
+    return sum(math.prod(n.weight.shape) * math.prod(graph.shapes[n.output][1:]) for n in learned_layers(graph))
+
+
+def learned_layers(graph: Graph) -> list[ConvNode]:
+    """The convolutions and fully connected layers, without those by which another operator is computed (LRN sums squares so)."""
+    parts = graph.parts or {}
+    return [node for node in graph.nodes if isinstance(node, ConvNode) and node.output not in parts]

@@ -22,7 +22,7 @@ import json
 import math
 import time
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -97,7 +97,8 @@ def cpu_s_of(run: Mapping[str, Any]) -> float:
 def own_rows(network: str, layers: Sequence[PeerLayer], hardware: Hardware, seconds: float) -> Iterator[list[str]]:
     """The best mappings of our searches, by our model and by theirs."""
     begun = time.process_time()
-    space = CmSpace.of(integer_shape(weightless(NETWORKS[network])), hardware)
+    graph = weightless(NETWORKS[network])
+    space = CmSpace.of(integer_shape(graph), hardware)
     best, found, taken = math.inf, None, 0.0
     for candidate in joint_annealing(space, 0):
         if candidate is not None:
@@ -107,7 +108,7 @@ def own_rows(network: str, layers: Sequence[PeerLayer], hardware: Hardware, seco
         if time.process_time() - begun > seconds:
             break
     if found is not None:
-        theirs = in_its_model(layers, row_block_cores(space, found, layers), hardware.cores)
+        theirs = in_its_model(layers, row_block_cores(space, found, layers, graph.parts or {}), hardware.cores)
         used = len(set(space.mapping(found).cores))
         yield [network, "ours", "", *theirs, f"{best:.1f}", str(used), f"{taken:.1f}"]
     least = sum(LayerLayouts(layer).least_loading_ns for layer in layers) / 1000 + stored_us(layers)
@@ -135,15 +136,17 @@ def stored_us(layers: Sequence[PeerLayer]) -> float:
     return sum(layer.windows * -(-2 * layer.columns // MEMORY_BYTES_A_NS) for layer in layers) / 1000
 
 
-def row_block_cores(space: CmSpace, candidate: Assignment, layers: Sequence[PeerLayer]) -> RowBlockCores:
-    """A design of ours as PIMCOMP-NN has it: layers are told by the size of their matrices and their windows, in order. ValueError for a
-    layer that the other side has not."""
+def row_block_cores(
+    space: CmSpace, candidate: Assignment, layers: Sequence[PeerLayer], parts: Container[str]
+) -> RowBlockCores:
+    """A design of ours as PIMCOMP-NN has it: layers are told by the size of their matrices and their windows, in order. parts: layers that
+    it has no matrices of, by which ours sums the squares of an LRN. ValueError for a layer that the other side has not."""
     pipeline, cores = space.lowered(space.replicas(candidate)).pipeline, space.mapping(candidate).cores
     ours: dict[str, dict[int, list[tuple[int, int, int]]]] = {}
     windows: dict[str, int] = defaultdict(int)
     sizes: dict[str, tuple[int, int]] = {}
     for core, stage in zip(cores, pipeline.stages, strict=True):
-        if not stage.crossbar_rows:
+        if not stage.crossbar_rows or stage.layer in parts:
             continue
         replica = ours.setdefault(stage.layer, {}).setdefault(stage.replica, [])
         replica.append((stage.row_block, core, stage.crossbar_rows))

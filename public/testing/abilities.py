@@ -21,6 +21,7 @@ from kilotune.search.space import (
     HasFlatView,
     HasOpening,
     HasProcedure,
+    HasShortSearch,
     Procedure,
     Trial,
 )
@@ -121,6 +122,18 @@ def check_fallback(probe: Probe) -> None:
     _require_candidate(probe, "fallback", fallback)
     if probe.space.fallback() != fallback:
         raise probe.error("fallback", expected="the same candidate again", found="another", candidate=fallback)
+
+
+def check_short_search(probe: Probe) -> None:
+    """A short search finds a candidate, always the same."""
+    if not isinstance(probe.space, HasShortSearch):
+        return
+    found = probe.space.short_search()
+    if found is None:
+        return
+    _require_candidate(probe, "short search", found)
+    if probe.space.short_search() != found:
+        raise probe.error("short search", expected="the same candidate again", found="another", candidate=found)
 
 
 def check_exact_search(probe: Probe) -> None:

@@ -27,6 +27,7 @@ _CHECKS: tuple[tuple[str, Callable[[Probe], None]], ...] = (
     ("opening", abilities.check_opening),
     ("finish", abilities.check_finish),
     ("fallback", abilities.check_fallback),
+    ("short search", abilities.check_short_search),
     ("exact search", abilities.check_exact_search),
     ("annealing", abilities.check_annealing),
     ("fingerprint", states.check_fingerprint),

@@ -26,7 +26,10 @@
 typedef struct {
     int32_t cores, nodes, links, stages, streams, longest, strict;
     int32_t loads;                  /* links, and where they are shared cores behind them */
-    const int32_t *distance, *step_by_goal, *detour, *detour_table, *link_target;
+    int32_t wide;                   /* numbers of links have four bytes in the tables of routes, not two */
+    const int16_t *distance;        /* links between nodes */
+    const void *step_by_goal, *detour;
+    const int32_t *link_target;
     const int32_t *width;           /* by load */
     const int32_t *writer, *reader; /* by stream; -1 is GMEM, node `cores` */
     const int64_t *amount;          /* by stream: elements per image */
@@ -58,23 +61,27 @@ typedef struct {
 
 static int32_t node_of(const Walk *w, int32_t stage) { return stage < 0 ? w->n->cores : w->core[stage]; }
 
+static inline int32_t link_at(const Network *n, const void *table, int32_t at) {
+    return n->wide ? ((const int32_t *)table)[at] : ((const int16_t *)table)[at];
+}
+
 /* The same walk as RouteTables.route. */
 static int32_t find_route(const Network *n, int32_t start, int32_t goal, int32_t shape, int32_t *links) {
     int32_t count = 0, node = start, length = n->distance[start * n->nodes + goal], fixed = -1;
     if (shape >= 6) {
-        int32_t at = ((shape - 6) * n->nodes + start) * n->nodes + goal;
-        if (n->detour[at] >= 0) {
-            links[count++] = n->detour[at];
-            node = n->link_target[n->detour[at]];
+        int32_t detour = link_at(n, n->detour, ((shape - 6) * n->nodes + start) * n->nodes + goal);
+        if (detour >= 0) {
+            links[count++] = detour / 2;
+            node = n->link_target[detour / 2];
             length = n->distance[node * n->nodes + goal];
-            fixed = n->detour_table[at];
+            fixed = detour % 2;
         } else {
             shape -= 6;
         }
     }
     for (int32_t k = 0; node != goal && k < length + 2; k++) {
         int32_t table = fixed >= 0 ? fixed : shape < 2 ? shape : shape < 4 ? (k + shape) % 2 : (k >= length / 2) == (shape == 4);
-        links[count] = n->step_by_goal[(table * n->nodes + goal) * n->nodes + node];
+        links[count] = link_at(n, n->step_by_goal, (table * n->nodes + goal) * n->nodes + node);
         node = n->link_target[links[count++]];
     }
     return count;

@@ -13,7 +13,7 @@
 
 typedef struct {
     int32_t cores, nodes, stages, streams;
-    const uint16_t *distance;           /* links between nodes */
+    const int16_t *distance;            /* links between nodes */
     const int32_t *writer, *reader;     /* by stream; -1 - k is GMEM by its port at core port[k] */
     const int32_t *port;
     const double *weight;               /* by stream */

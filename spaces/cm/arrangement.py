@@ -69,7 +69,7 @@ def arranged(
         nodes=hardware.cores + 1,
         stages=stages,
         streams=len(streams),
-        distance=keep.pointer(tables.short_distance),
+        distance=keep.pointer(tables.distance),
         writer=keep.ints([-1 - port[n] if s.writer == GMEM else s.writer for n, s in enumerate(streams)]),
         reader=keep.ints([-1 - port[n] if s.reader == GMEM else s.reader for n, s in enumerate(streams)]),
         port=keep.ints(ports),

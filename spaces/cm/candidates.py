@@ -63,9 +63,9 @@ class CmCandidates(MappedStreams):
         self.cores = Cores.of(hardware)
         plain = network.lower({})
         self.shapes = network.shapes(plain.pipeline)
-        self._lowered: dict[tuple[Replication, ...], LoweredPipeline] = {}
+        once = LoweredPipeline.of(plain.pipeline, hardware)
+        self._lowered: dict[tuple[Replication, ...], LoweredPipeline] = {(Replication(),) * len(self.shapes): once}
         self._alternatives: dict[tuple[int, int], tuple[tuple[int, ...], ...]] = {}
-        once = self.lowered({})
         chained = self.lowered({shape.name: CHAINED for shape in self.shapes if shape.row_blocks > 2})
         self.costs: tuple[LayerCost, ...] = layer_costs(
             once, chained, self.shapes, hardware, port_ticks(plain, once.streams, self.shapes, hardware)
@@ -147,13 +147,27 @@ class CmCandidates(MappedStreams):
             found = self._alternatives[start, goal] = self.tables.alternatives(start, goal)
         return found
 
+    def _route(self, start: int, goal: int, number: int) -> tuple[int, ...]:
+        """The alternative of that number, the last one where there are fewer. The first one is known without the others, and without the
+        tables of detours: on a large accelerator they take longer than all else that stages in snake order need."""
+        if number == 0:
+            return self.tables.route(start, goal, 0)
+        found = self.alternatives(start, goal)
+        return found[min(number, len(found) - 1)]
+
+    def _route_number(self, start: int, goal: int, shape: int) -> int:
+        """Which alternative the route of a shape is."""
+        if shape == 0:
+            return 0
+        return self.alternatives(start, goal).index(self.tables.route(start, goal, shape))
+
     def lowered(self, replicas: Mapping[str, Replication]) -> LoweredPipeline:
         """The pipeline with that replication; the last few are kept."""
         key = tuple(replicas.get(shape.name, Replication()) for shape in self.shapes)
         found = self._lowered.pop(key, None)
         if found is None:
             chosen = {shape.name: r for shape, r in zip(self.shapes, key, strict=True)}
-            found = LoweredPipeline.of(self.network, chosen, self.hardware)
+            found = LoweredPipeline.of(self.network.pipeline(chosen), self.hardware)
             while len(self._lowered) >= LOWERED_KEPT:
                 del self._lowered[next(iter(self._lowered))]
         self._lowered[key] = found
@@ -193,10 +207,8 @@ class CmCandidates(MappedStreams):
         cores = tuple(int(assignment[f"core {stage.name}"]) for stage in lowered.pipeline.stages)
         routes = []
         for number, stream in enumerate(lowered.streams):
-            ends = (node_of(self.hardware, cores, end) for end in (stream.writer, stream.reader))
-            alternatives = self.alternatives(*ends)
-            chosen = int(assignment[lowered.route_names[number]])
-            routes.append(alternatives[min(chosen, len(alternatives) - 1)])
+            start, goal = (node_of(self.hardware, cores, end) for end in (stream.writer, stream.reader))
+            routes.append(self._route(start, goal, int(assignment[lowered.route_names[number]])))
         return cores, tuple(routes)
 
     def measure(self, assignment: Assignment) -> Measurement:
@@ -262,8 +274,8 @@ class CmCandidates(MappedStreams):
             answers[f"core {stage.name}"] = int(core)
         for number, stream in enumerate(lowered.streams):
             start, goal = (node_of(self.hardware, cores, end) for end in (stream.writer, stream.reader))
-            route = self.tables.route(start, goal, shapes[number] if shapes is not None else 0)
-            answers[lowered.route_names[number]] = self.alternatives(start, goal).index(route)
+            way = 0 if shapes is None else shapes[number]
+            answers[lowered.route_names[number]] = self._route_number(start, goal, way)
         for shape in self.shapes:
             answers[f"buffer {shape.name}"] = buffer
         return answers

@@ -14,7 +14,6 @@ from kilotune.codegen.cm.pipeline import GMEM, Pipeline
 from kilotune.codegen.cm.replicas import CHANNELS
 from kilotune.codegen.cm.streams import Stream, stream_name, streams_of, touching
 from kilotune.evaluators.cm.occupancy import occupancies
-from kilotune.spaces.cm.network import PartitionedNetwork
 from kilotune.spaces.cm.replication import ONCE, LayerShape, Replication
 from kilotune.spaces.cm.seams import PortTicks
 from kilotune.spaces.cm.sharing import Cores, StageNeeds
@@ -82,11 +81,8 @@ class LoweredPipeline:
         return StageNeeds(self.rows, tuple(held), self.image_ticks)
 
     @classmethod
-    def of(
-        cls, network: PartitionedNetwork, replicas: Mapping[str, Replication], hardware: Hardware
-    ) -> LoweredPipeline:
+    def of(cls, pipeline: Pipeline, hardware: Hardware) -> LoweredPipeline:
         """ValueError, a sentence, when a stage's matrix is larger than a core's crossbars."""
-        pipeline = network.pipeline(replicas)
         for stage in pipeline.stages:
             if hardware.rows_taken(stage) > hardware.core_rows:
                 raise ValueError(

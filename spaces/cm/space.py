@@ -19,9 +19,9 @@ from kilotune.search.space import (
     Trial,
 )
 from kilotune.spaces.cm.candidates import CmCandidates
-from kilotune.spaces.cm.joint import joint_annealing
+from kilotune.spaces.cm.joint import first_paced, joint_annealing
 from kilotune.spaces.cm.network import PartitionedNetwork
-from kilotune.spaces.cm.procedure import paper_procedure
+from kilotune.spaces.cm.procedure import paper_procedure, snake_candidate
 from kilotune.spaces.cm.state import CmState
 
 
@@ -38,6 +38,15 @@ class CmSpace(CmCandidates):
     def start(self) -> CmState:
         """Nothing decided."""
         return CmState(self)
+
+    def fallback(self) -> Assignment:
+        """Every layer once, in snake order: measured sooner than anything else."""
+        return snake_candidate(self, balanced=False)
+
+    def short_search(self) -> Assignment | None:
+        """A design with replicas for the fastest pace, annealed once, which a busy machine has long before an SMT solver ends; see
+        `spaces.cm.joint`. None where stages share cores: replications take longer to choose there, and no solver is asked."""
+        return first_paced(self) if self.hardware.stages_per_core == 1 else None
 
     def procedure(self) -> Procedure:
         """The baselines, then the paper's embedding by an SMT solver; see `spaces.cm.procedure`."""

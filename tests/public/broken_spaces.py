@@ -367,6 +367,15 @@ class NoFallback(ToyTable):
 
 
 @dataclass(frozen=True)
+class Capricious(ToyTable):
+    """Its short search depends on how often it has run."""
+
+    def short_search(self) -> Assignment:
+        os.environ["CAPRICIOUS"] = str(int(os.environ.get("CAPRICIOUS", "0")) + 1)
+        return {"d0": int(os.environ["CAPRICIOUS"]) % 2, "d1": 0, "d2": 0}
+
+
+@dataclass(frozen=True)
 class Overproved(ToyTable):
     def exact_search(self, seed: int, seconds_left: object) -> Iterator[ExactStep]:
         yield ExactStep(None, -math.inf)

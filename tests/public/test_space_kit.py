@@ -15,6 +15,7 @@ from tests.public.broken_spaces import (
     ByClassName,
     ByLength,
     ByPlace,
+    Capricious,
     ChangingTable,
     EndlessTree,
     Fickle,
@@ -92,6 +93,7 @@ BROKEN = [
     (HollowCore("broken", OPTIONS), "core"),
     (FinishesAstray(), "finish"),
     (NoFallback("broken", OPTIONS), "fallback"),
+    (Capricious("broken", OPTIONS), "short search"),
     (Overproved("broken", OPTIONS), "exact search"),
     (AnnealsAstray("broken", OPTIONS), "annealing"),
 ]

@@ -107,6 +107,37 @@ def test_the_fallback_is_not_the_answer_of_a_procedure_that_has_none() -> None:
 
 
 @dataclass(frozen=True)
+class WithShortSearch(WithProcedure):
+    """Its short search takes `seconds`."""
+
+    seconds: float = 0.0
+
+    def short_search(self) -> Assignment:
+        threading.Event().wait(self.seconds)
+        return {d.name: d.options[1] for d in self.decisions}
+
+
+@pytest.mark.parametrize("budget", [Budget(trials=10), Budget(seconds=1.0)])
+def test_what_a_short_search_finds_comes_between_the_fallback_and_the_procedure(budget: Budget) -> None:
+    space = WithShortSearch(12, 4, 5, pairs=9)
+    study = Study(space, "random", procedure_first=True)
+    study.run(InProcessExecutor(space), budget)
+    found = [trial.assignment for trial in study.trials()]
+    assert found[:2] == [space.fallback(), space.short_search()]
+    assert found[2] == next(space.procedure())[0]
+
+
+def test_a_short_search_that_takes_too_long_is_given_up_for_the_procedure() -> None:
+    space = WithShortSearch(12, 4, 5, pairs=9, seconds=1000.0)
+    study = Study(space, "random", procedure_first=True)
+    study.run(InProcessExecutor(space), Budget(seconds=1.0))
+    found = [trial.assignment for trial in study.trials()]
+    assert found[0] == space.fallback()
+    assert found[1] == next(space.procedure())[0]
+    assert study.procedure is not None, "the procedure comes to its end"
+
+
+@dataclass(frozen=True)
 class ThinksForGood(WithProcedure):
     """Its procedure never comes to its second proposal."""
 

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from kilotune.codegen.cm.hardware import load_hardware, shipped_hardware
-from kilotune.codegen.onnx.graph import ConvNode
 from kilotune.codegen.onnx.importing import import_model
-from kilotune.codegen.onnx.topology import crossbar_weights, multiply_accumulates
+from kilotune.codegen.onnx.topology import crossbar_weights, learned_layers, multiply_accumulates
 from kilotune.experiments.models.onnx_networks import MADE
 from kilotune.experiments.problems.cm.networks import LAYERS, weightless
 from kilotune.experiments.problems.family import ListedRows, ListingRequest
@@ -20,7 +19,7 @@ def networks(asked: ListingRequest) -> ListedRows:
             "name": name,
             "what": what,
             "image": "x".join(map(str, graph.shapes[graph.input])),
-            "matrices": sum(isinstance(node, ConvNode) for node in graph.nodes),
+            "matrices": len(learned_layers(graph)),
             "weights": crossbar_weights(graph),
             "multiply_accumulates": multiply_accumulates(graph),
         }

@@ -1,8 +1,7 @@
 """Published networks by their layers, without weights: stem, pools, joins and classifier, as they classify.
 
 Batch normalisation is folded into the convolution before it, as for a file. What is used in training only (dropout,
-GoogLeNet's auxiliary classifiers) is left out, and so is local response normalisation (GoogLeNet), which the network
-representation lacks. Softmax is the host's.
+GoogLeNet's auxiliary classifiers) is left out. Softmax is the host's.
 """
 
 from __future__ import annotations
@@ -137,10 +136,13 @@ INCEPTIONS: Mapping[str, tuple[int, int, int, int, int, int]] = MappingProxyType
 
 
 def googlenet(net: Topology) -> str:
-    """Nine inception modules (Szegedy et al.: Going deeper with convolutions, CVPR 2015, Table 1), without the auxiliary
-    classifiers and the two local response normalisations; biases, no batch normalisation."""
+    """Nine inception modules (Szegedy et al.: Going deeper with convolutions, CVPR 2015, Table 1 and Figure 3), without the
+    auxiliary classifiers; biases, no batch normalisation, two local response normalisations with the constants of Krizhevsky,
+    Sutskever and Hinton (2012), the sum divided by its five channels as ONNX and Caffe do."""
     x = net.pool("MaxPool", _rectified(net, IMAGE, "conv1", 64, 7, 2), "pool1", 3, 2, up=True)
+    x = _response_normalised(net, x, "norm1")
     x = _rectified(net, _rectified(net, x, "conv2.reduce", 64, 1), "conv2", 192, 3)
+    x = _response_normalised(net, x, "norm2")
     x = net.pool("MaxPool", x, "pool2", 3, 2, up=True)
     for name, (single, reduce3, wide3, reduce5, wide5, projected) in INCEPTIONS.items():
         branches = [
@@ -153,6 +155,10 @@ def googlenet(net: Topology) -> str:
         if name in ("3b", "4e"):
             x = net.pool("MaxPool", x, f"{name}.pooled", 3, 2, up=True)
     return net.node("Softmax", [_classifier(net, x, 1000)], "probabilities")
+
+
+def _response_normalised(net: Topology, source: str, name: str) -> str:
+    return net.node("LRN", [source], name, size=5, alpha=1e-4, beta=0.75, bias=1.0)
 
 
 INVERTED_RESIDUALS = (

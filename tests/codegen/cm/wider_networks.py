@@ -1,4 +1,4 @@
-"""Random networks of more kinds of nodes: squeeze and excite, functions, larger and smaller images, pools rounded up."""
+"""Random networks of more kinds of nodes: squeeze and excite, functions, LRN, larger and smaller images, pools rounded up."""
 
 from __future__ import annotations
 
@@ -43,7 +43,10 @@ class WiderNetwork(RandomNetwork):
         self._node("Mul", [source, gate], (channels, *size))
 
     def _function(self, source: str) -> None:
-        if self.generator.random() < 0.3:
+        if len(self.shapes) % 4 == 3:
+            size = int(self.generator.integers(1, 6))
+            self._node("LRN", [source], self.shapes[source], size=size, alpha=0.5, beta=0.75, bias=1.0)
+        elif self.generator.random() < 0.3:
             slopes = self._constant(self.shapes[source][0], 1, 1)
             self._node("PRelu", [source, slopes], self.shapes[source])
         else:

@@ -9,6 +9,7 @@ from collections import deque
 import numpy as np
 import pytest
 
+from kilotune.codegen.cm import routing
 from kilotune.codegen.cm.blocks import Crossbar
 from kilotune.codegen.cm.hardware import Hardware, Link, load_hardware
 from kilotune.codegen.cm.lowering import lower
@@ -18,6 +19,7 @@ from kilotune.codegen.cm.routing import SHAPES, route_tables
 from kilotune.codegen.cm.streams import streams_of
 from kilotune.evaluators.cm.bound import link_loads, link_ticks
 from kilotune.experiments.problems.cm.networks import chain
+from kilotune.spaces.cm import annealing
 from kilotune.spaces.cm.annealing import AnnealedPlacement, Annealer, load_kernel
 from kilotune.spaces.cm.sharing import StageNeeds
 from tests.spaces.cm.random_pipelines import random_pipeline, small_hardware
@@ -174,3 +176,23 @@ def test_strict_annealing_puts_a_chain_on_linked_cores() -> None:
     assert found is not None
     distance = route_tables(hardware).distance
     assert all(distance[a, b] == 1 for a, b in itertools.pairwise(found.cores))
+
+
+@needs_compiler
+def test_a_walk_is_the_same_by_tables_of_either_size(monkeypatch: pytest.MonkeyPatch) -> None:
+    hardware, walks = load_hardware("mesh-8x8"), []
+    pipeline = lower(partition(chain(20, 12)), Crossbar()).pipeline
+    streams, ticks = streams_of(pipeline, hardware), tuple(s.iterations for s in pipeline.stages)
+    stages = len(ticks)
+    start = AnnealedPlacement(tuple(range(stages)), (0,) * len(streams), 1 << 60)
+    for narrow in (routing.NARROW_LINKS, 0):
+        monkeypatch.setattr(routing, "NARROW_LINKS", narrow)
+        tables = route_tables.__wrapped__(hardware)
+        assert tables.is_wide == (narrow == 0)
+        monkeypatch.setattr(annealing, "route_tables", lambda _, tables=tables: tables)
+        needs = StageNeeds((0,) * stages, (0,) * stages, ticks)
+        walks.append(Annealer(streams, needs, hardware).run(start, 1 << 60, 20_000, 300, 10, 1))
+    assert walks[0] is not None
+    assert walks[0].cores != start.cores
+    assert len(set(walks[0].shapes)) > 6
+    assert walks[0] == walks[1]

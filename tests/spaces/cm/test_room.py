@@ -16,7 +16,7 @@ from kilotune.codegen.onnx.quantise import integer_shape
 from kilotune.codegen.onnx.topology import IMAGE, Topology
 from kilotune.evaluators.cm.occupancy import held_packets
 from kilotune.evaluators.cm.timing import load_timing
-from kilotune.spaces.cm import joint
+from kilotune.spaces.cm import designer, joint
 from kilotune.spaces.cm.annealing import load_kernel
 from kilotune.spaces.cm.buffers import ALL_OF_IT, AS_HELD, HELD_IMAGES
 from kilotune.spaces.cm.designs import Design, carried_over, routes_of
@@ -43,8 +43,8 @@ def dense_space(sram_bytes: int) -> CmSpace:
     return CmSpace.of(graph, dataclasses.replace(mesh, links=narrow, sram_bytes=sram_bytes))
 
 
-def annealed(space: CmSpace, level: int) -> tuple[joint._Joint, Design]:
-    search = joint._Joint(space, 0)
+def annealed(space: CmSpace, level: int) -> tuple[designer.Designer, Design]:
+    search = designer.Designer(space, 0)
     return search, search.improve(search.laid_out(list(speeds(search.space, search.rng))[level]), 3000)
 
 
@@ -98,7 +98,8 @@ def test_layers_that_would_hold_up_others_get_more_replicas_and_images_come_soon
 ) -> None:
     if load_timing() is None:
         pytest.skip("a C compiler simulates this")
-    monkeypatch.setattr(joint, "FIRST_MOVES", 3000)
+    for module in (joint, designer):
+        monkeypatch.setattr(module, "FIRST_MOVES", 3000)
     space = dense_space(8192)
     search, crowding = annealed(space, 3)
     assert not too_large(space, crowding), "there is room for what is under way when nothing is in the way"
@@ -114,7 +115,8 @@ def test_layers_that_would_hold_up_others_get_more_replicas_and_images_come_soon
 def test_a_search_goes_on_with_designs_that_have_been_given_room(monkeypatch: pytest.MonkeyPatch) -> None:
     if load_timing() is None:
         pytest.skip("a C compiler simulates this")
-    monkeypatch.setattr(joint, "FIRST_MOVES", 3000)
+    for module in (joint, designer):
+        monkeypatch.setattr(module, "FIRST_MOVES", 3000)
     space = dense_space(8192)
     search, slow = annealed(space, 0)
     finishing = joint._finished(
@@ -155,7 +157,8 @@ def test_a_design_with_more_room_is_annealed_anew_only_where_a_cold_walk_leaves_
 ) -> None:
     if load_kernel() is None:
         pytest.skip("without a C compiler a walk takes long")
-    monkeypatch.setattr(joint, "FIRST_MOVES", 3000)
+    for module in (joint, designer):
+        monkeypatch.setattr(module, "FIRST_MOVES", 3000)
     space, moves = dense_space(65536), []
     search, design = annealed(space, 3)
     one = space.shapes[-1]
@@ -168,7 +171,7 @@ def test_a_design_with_more_room_is_annealed_anew_only_where_a_cold_walk_leaves_
         return improve(start, count, cold=cold)
 
     monkeypatch.setattr(search, "improve", counted)
-    for ticks, expected in ((1 << 40, [joint.REPAIR_MOVES]), (1, [joint.REPAIR_MOVES, 3000])):
+    for ticks, expected in ((1 << 40, [designer.REPAIR_MOVES]), (1, [designer.REPAIR_MOVES, 3000])):
         before = dataclasses.replace(design, placement=dataclasses.replace(design.placement, ticks=ticks))
         assert search.repaired(wider, before).ticks < improve(wider, 0).ticks
         assert moves == expected
@@ -180,10 +183,12 @@ def test_where_measuring_takes_long_one_that_promises_far_less_is_shown_before_o
     few_cores: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """At once, with full memories, where too few cores are left for one that is faster still; not where many are."""
-    for name, few in (("FIRST_MOVES", 3000), ("FEW", 0), ("FAR_FEWER", 0.9), ("FEW_CORES", few_cores)):
-        monkeypatch.setattr(joint, name, few)
+    for module in (joint, designer):
+        monkeypatch.setattr(module, "FIRST_MOVES", 3000)
+    for name, few in (("FEW", 0), ("FAR_FEWER", 0.9), ("FEW_CORES", few_cores)):
+        monkeypatch.setattr(designer, name, few)
     space = dense_space(1 << 17)
-    search, begun = joint._Joint(space, 0), []
+    search, begun = designer.Designer(space, 0), []
     laid_out = search.laid_out
     monkeypatch.setattr(search, "laid_out", lambda replicas: begun.append(replicas) or laid_out(replicas))
     shown = [(len(begun), c) for c in itertools.islice(joint._by_levels(search), 3) if c is not None]
@@ -237,7 +242,7 @@ def test_annealing_leaves_links_below_its_target_as_idle_as_it_can() -> None:
     """By what exceeds a target that nothing reaches alone, they fill up to it: 1438 ticks on average of these, and 1248 now."""
     space, found = dense_space(65536), []
     for seed in range(4):
-        search = joint._Joint(space, seed)
+        search = designer.Designer(space, seed)
         design = search.laid_out(list(speeds(search.space, search.rng))[2])
         assert search.floor(design) == 1056
         found.append(search.improve(design, 40_000).placement.ticks)

@@ -12,7 +12,7 @@ from kilotune.codegen.cm.mapping import sram_bytes
 from kilotune.codegen.cm.topologies import torus
 from kilotune.codegen.onnx.quantise import integer_shape
 from kilotune.experiments.problems.cm.networks import weightless
-from kilotune.spaces.cm import joint, speeds
+from kilotune.spaces.cm import designer, joint, speeds
 from kilotune.spaces.cm.buffers import ALL_OF_IT, MOST_ROOM
 from kilotune.spaces.cm.space import CmSpace
 
@@ -47,8 +47,8 @@ def test_buffers_that_fill_a_core_fit_and_a_tick_more_does_not(name: str, hardwa
 def test_layers_whose_buffers_do_not_fit_get_more_replicas(monkeypatch: pytest.MonkeyPatch) -> None:
     """SqueezeNet's last pooling but one has no room on a torus with the fewest replicas that are fast enough: without more of them, all
     but the slowest replications were given up."""
-    for name in ("FIRST_MOVES", "LONG_MOVES"):
-        monkeypatch.setattr(joint, name, 3000)
+    for module, name in ((joint, "FIRST_MOVES"), (designer, "FIRST_MOVES"), (joint, "LONG_MOVES")):
+        monkeypatch.setattr(module, name, 3000)
     monkeypatch.setattr(speeds, "MOST_SPEEDS", 2)
     mesh = load_hardware("mesh-16x16")
     around = [Link(a, b, 64, 1) for a, b in torus(16, 16)]
@@ -64,8 +64,8 @@ def test_layers_whose_buffers_do_not_fit_get_more_replicas(monkeypatch: pytest.M
 def test_a_search_with_little_memory_ends_with_what_fits(monkeypatch: pytest.MonkeyPatch) -> None:
     """With 2 KiB a core annealing makes of a ResNet-20 with replicas enough for its buffers, each time, one of longer ways whose buffers
     are too large: the search had that for its best design, and nothing that fits."""
-    for name in ("FIRST_MOVES", "LONG_MOVES"):
-        monkeypatch.setattr(joint, name, 3000)
+    for module, name in ((joint, "FIRST_MOVES"), (designer, "FIRST_MOVES"), (joint, "LONG_MOVES")):
+        monkeypatch.setattr(module, name, 3000)
     monkeypatch.setattr(speeds, "MOST_SPEEDS", 3)
     hardware = dataclasses.replace(load_hardware("mesh-8x8"), sram_bytes=2048)
     space = CmSpace.of(integer_shape(weightless("resnet20")), hardware)

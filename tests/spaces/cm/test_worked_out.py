@@ -12,7 +12,7 @@ from kilotune.codegen.cm.hardware import load_hardware
 from kilotune.evaluators.executors.cache import EvaluationCache
 from kilotune.evaluators.executors.kept_work import KeptWork
 from kilotune.experiments.studies.tuning import Workplace
-from kilotune.spaces.cm import bit_search, joint
+from kilotune.spaces.cm import bit_search, designer, joint
 from kilotune.spaces.cm.annealing import Annealer
 from kilotune.spaces.cm.bits import BitsSpace
 from kilotune.spaces.cm.space import CmSpace
@@ -37,7 +37,8 @@ SPACES: tuple[Made, ...] = (plain_space, measured_space, bits_space)
 def test_a_repeated_search_works_nothing_out_again_and_goes_on(
     made: Made, steps: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(joint, "FIRST_MOVES", 2000)
+    for module in (joint, designer):
+        monkeypatch.setattr(module, "FIRST_MOVES", 2000)
     monkeypatch.setattr(joint, "LONG_MOVES", 4000)
     monkeypatch.setattr(bit_search, "FIRST_STEPS", 1)
     whole = list(islice(made().anneal(3), steps + 3))
@@ -52,7 +53,7 @@ def test_a_repeated_search_works_nothing_out_again_and_goes_on(
     assert list(islice(killed, steps)) == whole[:steps]
     again = remembering()
     with monkeypatch.context() as nothing:
-        for owner, name in ((joint, "arranged"), (joint, "crowded"), (Annealer, "run"), (bit_search, "_demand")):
+        for owner, name in ((designer, "arranged"), (designer, "crowded"), (Annealer, "run"), (bit_search, "_demand")):
             nothing.setattr(owner, name, _refused)
         if isinstance(again, BitsSpace):
             nothing.setattr(again.networks, "changes", _refused)

@@ -24,6 +24,7 @@ from kilotune.search.candidates import first_candidate
 from kilotune.search.space import Assignment, Measurement
 from kilotune.search.study import Study
 from kilotune.spaces.cm.bit_candidates import BitCandidates
+from kilotune.spaces.cm.buffers import AS_HELD
 from kilotune.spaces.cm.lowered import LoweredPipeline
 from kilotune.spaces.cm.procedure import MOST_LINKS, embedded_cores, embedding_of, snake_candidate
 from kilotune.spaces.cm.space import CmSpace
@@ -204,12 +205,15 @@ def _paper(space: CmSpace, study: Study, best: _Mapped) -> tuple[tuple[Figure, .
 
 def embedded_in(space: CmSpace, study: Study) -> Assignment | None:
     """The paper's placement as a study has found it, which began with the paper's procedure; None where that had no time, or found
-    none. The procedure's trials come first: its baselines, then the placement, unless that is a baseline itself."""
+    none. The procedure's trials come first, but for a short search's: its baselines, then the placement, unless that is a baseline
+    itself."""
     if not study.procedure_first:
         return None
     once, balanced = snake_candidate(space, balanced=False), snake_candidate(space, balanced=True)
     before = [once] if balanced == once else [once, balanced]
-    *first, following = (trial.assignment for trial in study.book.trials()[: len(before) + 1])
+    opening = [trial.assignment for trial in study.book.trials()[: len(before) + 2]]
+    short = f"buffer {space.shapes[0].name}"  # a short search's has buffers as held, which no procedure has
+    *first, following = [one for one in opening if one.get(short) != AS_HELD][: len(before) + 1]
     if first != before:  # not even the baselines, or nothing after them
         return None
     cores = _cores(space, following)
