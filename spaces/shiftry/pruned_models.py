@@ -1,0 +1,98 @@
+"""Smaller models of a task: unit after unit is left out, whichever is missed least for what it takes.
+
+Of every layer the unit that its readers miss least, if their weights are fitted anew (`codegen.unit_pruning`), is tried on the whole
+program; the one is left out that adds least to the squared error of the margins (of a numerical model, of the results) for each number
+that need not be stored. Where a model is a tenth smaller than the last one that was offered, all its weights are brought closer to what the
+whole model does (`closeness`), it is offered, and leaving out goes on from it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from kilotune.codegen.looped_steps import loop_steps
+from kilotune.codegen.unit_pruning import FloatModel, SmallerModel, UnitGroup, UnitPruning, unit_groups
+from kilotune.evaluators.fixed_point.measuring import Task
+from kilotune.evaluators.fixed_point.similar_inputs import inputs_for_margins
+from kilotune.spaces.shiftry.closeness import Closeness, brought_closer
+
+LEARNT_SEED, JUDGED_SEED = 3, 4
+"""Inputs that weights are fitted to beside the training samples, and those by which it is decided how far. Others than candidates are
+measured on."""
+
+SMALLER = 0.9
+"""The share of the last offered model's numbers that the next one has at most."""
+
+MOST_MODELS = 8
+"""Models that are offered."""
+
+
+@dataclass(frozen=True)
+class PrunedModel:
+    """A model some of whose units were left out: `left` of so many, by group, those of which some are missing. `off`: the share of inputs
+    like the samples whose class changes; of a numerical model the root mean square error."""
+
+    model: FloatModel
+    left: tuple[tuple[str, int, int], ...]
+    off: float
+
+    @property
+    def name(self) -> str:
+        """Which units it has: `h1 12 of 16, h2 9 of 10`."""
+        return ", ".join(f"{name} {left} of {size}" for name, left, size in self.left)
+
+
+def stored_numbers(model: FloatModel) -> int:
+    """How many numbers a model's parameters have."""
+    return sum(int(np.size(values)) for values in model.parameters.values())
+
+
+def pruned_models(task: Task, most_off: float) -> Iterator[PrunedModel]:
+    """Models of a task, each smaller than the one before, as long as they are off by at most `most_off`; none where no unit can be
+    left out."""
+    whole = FloatModel(task.program, task.parameters)
+    first = unit_groups(task.program)
+    if not first:
+        return
+    touched = loop_steps(task.program).elements_touched
+    made, judging = (inputs_for_margins(task.features, touched, seed) for seed in (LEARNT_SEED, JUDGED_SEED))
+    learnt, judged = Closeness(whole, np.concatenate([task.features, made])), Closeness(whole, judging)
+    pruning = UnitPruning(whole, learnt.inputs, learnt.weights)
+    model, square, offered, count = SmallerModel(whole.program, whole.parameters), 0.0, stored_numbers(whole), 0
+    while count < MOST_MODELS and (groups := unit_groups(model.program)):
+        model, square = _without_one(pruning, learnt, model, square, groups)
+        if stored_numbers(model) > SMALLER * offered:
+            continue
+        model, offered, count = brought_closer(model, learnt, judged), stored_numbers(model), count + 1
+        square, off = learnt.of(model)[0], judged.of(model)[1]
+        if not off <= most_off:
+            return
+        yield PrunedModel(_in_single_precision(model), _left(first, unit_groups(model.program)), off)
+
+
+def _without_one(
+    pruning: UnitPruning, closeness: Closeness, model: SmallerModel, square: float, groups: tuple[UnitGroup, ...]
+) -> tuple[SmallerModel, float]:
+    """The model, which is off by `square`, without the unit that is worth least for what it takes, and by how much it is off then."""
+    found = []
+    for group in groups:
+        smaller = pruning.without(model, group, pruning.least_missed(model, group))
+        off = closeness.of(smaller)[0]
+        found.append(((off - square) / (stored_numbers(model) - stored_numbers(smaller)), off, smaller))
+    _, off, smaller = min(found, key=lambda one: one[0])
+    return smaller, off
+
+
+def _left(first: tuple[UnitGroup, ...], now: tuple[UnitGroup, ...]) -> tuple[tuple[str, int, int], ...]:
+    sizes = {group.name: group.size for group in now}
+    counts = ((group.name, sizes.get(group.name, 1), group.size) for group in first)
+    return tuple(count for count in counts if count[1] < count[2])
+
+
+def _in_single_precision(model: FloatModel) -> FloatModel:
+    """With numbers of 32 bits: what the last digits of sums are, which hangs on the machine, does not show."""
+    parameters = {name: np.asarray(values, np.float32).astype(np.float64) for name, values in model.parameters.items()}
+    return FloatModel(model.program, parameters)
