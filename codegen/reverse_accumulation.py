@@ -37,8 +37,8 @@ def parameter_gradients(
     """For every parameter the gradients [its elements, samples] of a sum of what the operation of number `row` reads when it is executed
     for the last time. `features`: [samples, features], few enough to be run at once.
 
-    `seed`: the factors [elements read, samples] of that sum, from what was read [elements read, samples or 1]. ValueError for a program that
-    is not `differentiable`, and where the operation is never executed.
+    `seed`: the factors [elements read, samples] of that sum, from what was read [elements read, samples or 1]. ValueError for a program
+    that is not `differentiable`, and where the operation is never executed.
     """
     if not differentiable(model.program):
         raise ValueError(f"{model.program.name} has operations whose derivative is not known.")

@@ -9,23 +9,20 @@ ICCV 2017).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from kilotune.codegen import ir
 from kilotune.codegen.arrays import FloatArray, IntArray
 from kilotune.codegen.float_evaluator import run_float
-from kilotune.codegen.language.sparsity import sparse_parameters
 from kilotune.codegen.looped_steps import LoopedSteps, loop_steps, sample_blocks
+from kilotune.codegen.shared_axes import Axis, SharedAxes, resized
 from kilotune.codegen.straight_line import OperationInstance
 
 RIDGE = 1e-4
 """What is added to the second moment of each input, in mean second moments: units that do the same leave their weights undetermined."""
-
-Axis = tuple[str, int]
-"""A variable and the number of one of its axes."""
 
 
 @dataclass(frozen=True)
@@ -42,6 +39,13 @@ class SmallerModel(FloatModel):
     said."""
 
     units: Mapping[Axis, IntArray] = field(default_factory=dict)
+
+    def made(
+        self, program: ir.Program, parameters: Mapping[str, FloatArray], kept: Mapping[Axis, IntArray]
+    ) -> SmallerModel:
+        """One that is made of this one and has of some axes some places alone."""
+        chosen = {axis: self.units[axis][places] if axis in self.units else places for axis, places in kept.items()}
+        return SmallerModel(program, parameters, {**self.units, **chosen})
 
 
 @dataclass(frozen=True)
@@ -80,75 +84,14 @@ class _Reader:
 
 def unit_groups(program: ir.Program) -> tuple[UnitGroup, ...]:
     """The groups of which units may be left out: neither of the input nor of the result."""
-    joined = _Joined(program)
-    for operation in ir.operations(program.body):
-        joined.take_in(operation)
     summed = {reader.axis for reader in _readers(program)}
     groups = []
-    for axes in joined.open_groups():
+    for axes, _ in SharedAxes(program).groups(sliced=False):
         size = program.variable(axes[0][0]).shape[axes[0][1]]
         computed = [name for name, _ in axes if program.variable(name).role is ir.Role.TEMPORARY]
         if size > 1 and computed and not summed.isdisjoint(axes):
             groups.append(UnitGroup(computed[-1], size, axes))
     return tuple(groups)
-
-
-class _Joined:
-    """Axes that have the same units, by union and find; those that something needs as they are, are closed."""
-
-    def __init__(self, program: ir.Program) -> None:
-        self._variables = {variable.name: variable for variable in program.variables}
-        axes = [(v.name, axis) for v in program.variables for axis in range(len(v.shape))]
-        self._parents: dict[Axis, Axis] = {axis: axis for axis in axes}
-        self._closed: set[Axis] = set()
-        for variable in program.variables:
-            if variable.role is ir.Role.INPUT or variable.name == program.result.variable:
-                self._close(variable.name)
-
-    def take_in(self, operation: ir.Operation) -> None:
-        """What an operation says of the axes of what it reads and writes."""
-        views = [operation.out, *(one for one in operation.operands if isinstance(one, ir.View))]
-        if not all(view == ir.whole(self._variables[view.variable]) for view in views):
-            for view in views:
-                self._close(view.variable)
-            return
-        match operation:
-            case ir.MatMul(out=out, a=a, b=b, completion=None):
-                self._join((out.variable, 0), (a.variable, 0))
-                self._join((out.variable, 1), (b.variable, 1))
-                self._join((a.variable, 1), (b.variable, 0))
-            case ir.Pointwise() | ir.TableFunction() | ir.Binary() | ir.Select() | ir.Fill():
-                self._join_elements(operation.out, views[1:])
-            case _:
-                for view in views:
-                    self._close(view.variable)
-
-    def _join_elements(self, out: ir.View, read: Sequence[ir.View]) -> None:
-        for view in read:
-            if view.shape == out.shape:
-                for axis in range(len(out.shape)):
-                    self._join((out.variable, axis), (view.variable, axis))
-            else:  # one element for all
-                self._close(view.variable)
-
-    def _join(self, one: Axis, other: Axis) -> None:
-        self._parents[self._root(one)] = self._root(other)
-
-    def _close(self, variable: str) -> None:
-        self._closed |= {axis for axis in self._parents if axis[0] == variable}
-
-    def _root(self, axis: Axis) -> Axis:
-        while self._parents[axis] != axis:
-            axis = self._parents[axis]
-        return axis
-
-    def open_groups(self) -> Iterator[tuple[Axis, ...]]:
-        """Axes of each group none of which is closed, in the order of the variables."""
-        closed = {self._root(axis) for axis in self._closed}
-        groups: dict[Axis, list[Axis]] = {}
-        for axis in self._parents:
-            groups.setdefault(self._root(axis), []).append(axis)
-        yield from (tuple(axes) for root, axes in groups.items() if root not in closed)
 
 
 def _readers(program: ir.Program) -> list[_Reader]:
@@ -205,32 +148,28 @@ class UnitPruning:
             parameters[reader.parameter] = weights.T if reader.on_left else weights
             if reader.bias is not None:
                 parameters[reader.bias] = fitted[-1].reshape(np.shape(parameters[reader.bias]))
-        before = {axis: model.units.get(axis, np.arange(self._size(axis))) for axis in group.axes}
-        units = {**model.units, **{axis: places[kept] for axis, places in before.items()}}
-        smaller = _resized(model.program, parameters, dict.fromkeys(group.axes, len(kept)))
-        return SmallerModel(smaller, parameters, units)
-
-    def _size(self, axis: Axis) -> int:
-        return self._whole.program.variable(axis[0]).shape[axis[1]]
+        chosen = dict.fromkeys(group.axes, kept)
+        return model.made(resized(model.program, parameters, chosen), parameters, chosen)
 
     def _moments(self, model: SmallerModel, group: UnitGroup) -> Iterator[tuple[_Reader, _Moments]]:
         """What the products that sum over a group meet, those of the whole model being what is aimed at."""
-        readers = [reader for reader in self._readers if reader.axis in group.axes]
-        sums: dict[int, tuple[FloatArray, FloatArray]] = {}
+        readers = [reader for reader in _readers(model.program) if reader.axis in group.axes]
+        wanted = [next(one for one in self._readers if one.parameter == reader.parameter) for reader in readers]
+        sums: dict[str, tuple[FloatArray, FloatArray]] = {}
         now, before = (loop_steps(one.program) for one in (model, self._whole))
         for block in sample_blocks(before.elements_at_once, len(self._samples)):
             read = _met(model, now, readers, self._samples[block])
-            aimed_at = _met(self._whole, before, readers, self._samples[block])
-            for reader in readers:
-                inputs, others = read[reader.row], aimed_at[reader.row]
+            aimed_at = _met(self._whole, before, wanted, self._samples[block])
+            for name, inputs in read.items():
+                others = aimed_at[name].reshape(len(aimed_at[name]), -1)
                 weighted = (inputs * self._weights[block]).reshape(len(inputs), -1)
-                pair = weighted @ inputs.reshape(len(inputs), -1).T, weighted @ others.reshape(len(others), -1).T
-                known = sums.get(reader.row)
-                sums[reader.row] = pair if known is None else (known[0] + pair[0], known[1] + pair[1])
-        for reader in readers:
-            moment, crossed = sums[reader.row]
+                pair = weighted @ inputs.reshape(len(inputs), -1).T, weighted @ others.T
+                known = sums.get(name)
+                sums[name] = pair if known is None else (known[0] + pair[0], known[1] + pair[1])
+        for reader, whole in zip(readers, wanted, strict=True):
+            moment, crossed = sums[reader.parameter]
             mean = float(np.diag(moment).mean()) or 1.0
-            targets = crossed @ reader.weights(self._whole.parameters, model.units)
+            targets = crossed @ whole.weights(self._whole.parameters, model.units)
             yield reader, _Moments(moment + RIDGE * mean * np.eye(len(moment)), targets)
 
 
@@ -251,15 +190,15 @@ class _Moments:
 
     def fitted(self, places: IntArray) -> FloatArray:
         """The best weights of some inputs [places, sums]."""
-        return np.linalg.solve(self.damped[np.ix_(places, places)], self.targets[places])
+        return np.asarray(np.linalg.solve(self.damped[np.ix_(places, places)], self.targets[places]), dtype=np.float64)
 
 
 def _met(
     model: FloatModel, steps: LoopedSteps, readers: Sequence[_Reader], features: FloatArray
-) -> dict[int, FloatArray]:
-    """What products are given [inputs, times, samples], by their row; with a one at the end where a bias is added."""
+) -> dict[str, FloatArray]:
+    """What products are given [inputs, times, samples], by their parameter; with a one at the end where a bias is added."""
     by_row = {reader.row: reader for reader in readers}
-    found: dict[int, list[FloatArray]] = {}
+    found: dict[str, list[FloatArray]] = {}
 
     def observe(step: OperationInstance, _: FloatArray, read: Sequence[FloatArray]) -> None:
         if step.row not in by_row:
@@ -269,34 +208,7 @@ def _met(
         inputs = np.broadcast_to(inputs, (*inputs.shape[:2], len(features)))
         if reader.bias is not None:
             inputs = np.concatenate([inputs, np.ones((1, *inputs.shape[1:]))])
-        found.setdefault(step.row, []).append(inputs.copy())
+        found.setdefault(reader.parameter, []).append(inputs.copy())
 
     run_float(model.program, model.parameters, features, observe, steps)
-    return {row: np.concatenate(inputs, axis=1) for row, inputs in found.items()}
-
-
-def _resized(program: ir.Program, parameters: Mapping[str, FloatArray], sizes: Mapping[Axis, int]) -> ir.Program:
-    """A program some of whose axes, which it reads and writes as a whole, have other sizes."""
-    changed = {}
-    for variable in program.variables:
-        extents = enumerate(variable.shape)
-        shape = tuple(sizes.get((variable.name, axis), extent) for axis, extent in extents)
-        if shape != variable.shape:
-            changed[variable.name] = replace(variable, shape=shape)
-
-    def resized(view: ir.View) -> ir.View:
-        return ir.whole(changed[view.variable]) if view.variable in changed else view
-
-    variables = tuple(changed.get(variable.name, variable) for variable in program.variables)
-    smaller = replace(program, variables=variables, body=_with_views(program.body, resized))
-    sparse = sparse_parameters(smaller, parameters)
-    return replace(smaller, variables=tuple(replace(v, sparse=v.name in sparse) for v in variables))
-
-
-def _with_views(body: tuple[ir.Statement, ...], change: Callable[[ir.View], ir.View]) -> tuple[ir.Statement, ...]:
-    return tuple(
-        replace(one, body=_with_views(one.body, change))
-        if isinstance(one, ir.Loop | ir.Periodic)
-        else ir.with_views(one, change)
-        for one in body
-    )
+    return {name: np.concatenate(inputs, axis=1) for name, inputs in found.items()}

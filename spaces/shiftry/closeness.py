@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from kilotune.codegen.arrays import FloatArray, Int32Array, IntArray
 from kilotune.codegen.float_evaluator import run_float
-from kilotune.codegen.looped_steps import loop_steps, sample_blocks
+from kilotune.codegen.looped_steps import LoopedSteps, loop_steps, sample_blocks
 from kilotune.codegen.reverse_accumulation import differentiable, parameter_gradients
 from kilotune.codegen.straight_line import NOWHERE, OperationInstance
 from kilotune.codegen.unit_pruning import FloatModel
@@ -52,7 +52,7 @@ class Closeness:
         self.weights = np.ones(len(inputs))
         if self._contest is not None and deciding is not None:
             self.weights = 1.0 / (WIDEST * max(float(self._contest.margins.mean()), 1e-30) + self._contest.margins)
-            self._row, self._scored = deciding[1].row, deciding[1].sources[0].elements.reshape(-1)
+            self._scored = deciding[1].sources[0].elements.reshape(-1)
 
     def of(self, model: FloatModel) -> tuple[float, float]:
         """The weighted mean square of the errors of margins, and the share of inputs that flip; of a numerical model the mean square error
@@ -78,10 +78,11 @@ class Closeness:
     def _scores(self, model: FloatModel) -> tuple[FloatArray, FloatArray]:
         """The scores [classes, inputs] that decide, and the outputs [inputs, results]."""
         steps, last = loop_steps(model.program), list[FloatArray]()
+        row = None if self._contest is None else _deciding_row(model, steps)
         found, outputs = list[FloatArray](), list[FloatArray]()
 
         def observe(step: OperationInstance, _: FloatArray, read: Sequence[FloatArray]) -> None:
-            if self._contest is not None and step.row == self._row:
+            if step.row == row:
                 last[:] = [read[0]]
 
         for block in sample_blocks(steps.elements_at_once, len(self.inputs)):
@@ -104,7 +105,7 @@ class Closeness:
                 np.add.at(factors, (place[there], every[there]), sign)
             return factors
 
-        found = parameter_gradients(model, steps, self.inputs, self._row, seed)
+        found = parameter_gradients(model, steps, self.inputs, _deciding_row(model, steps), seed)
         scores, _ = self._scores(model)
         ahead = self._taken(scores, contest.leaders) - self._taken(scores, contest.rivals)
         gradients = np.concatenate([found[name] for name in sorted(found)])
@@ -118,18 +119,25 @@ class Closeness:
         return self._contest is not None and small and differentiable(model.program)
 
 
-def brought_closer(model: ModelT, learnt: Closeness, judged: Closeness) -> ModelT:
+def _deciding_row(model: FloatModel, steps: LoopedSteps) -> int:
+    """The number of the operation that decides about the class."""
+    deciding = deciding_step(model.program, steps)
+    assert deciding is not None
+    return deciding[1].row
+
+
+def brought_closer(model: ModelT, learnt: Closeness, judged: Closeness, most_steps: int = MOST_STEPS) -> ModelT:
     """The model with weights that make it agree more, as far as the inputs that it is judged by show it; the very same where it cannot be
     told how, or that takes too long. Both are closeness to the same whole model."""
     best = judged.of(model)[0]
-    for _ in range(MOST_STEPS if learnt.affordable(model) else 0):
+    for _ in range(most_steps if learnt.affordable(model) else 0):
         errors, gradients = learnt.errors_and_gradients(model)
         squares, slope = gradients @ gradients.T, gradients @ errors
         mean = float(np.diag(squares).mean())
         if not (mean > 0.0 and math.isfinite(mean)):
             return model
-        steps = [np.linalg.solve(squares + d * mean * np.eye(len(squares)), slope) for d in DAMPINGS]
-        moved = [_moved(model, -step) for step in steps]
+        damped = [squares + damping * mean * np.eye(len(squares)) for damping in DAMPINGS]
+        moved = [_moved(model, -np.asarray(np.linalg.solve(one, slope), dtype=np.float64)) for one in damped]
         found = [judged.of(one)[0] for one in moved]
         least = int(np.argmin(found))
         if not found[least] < best:

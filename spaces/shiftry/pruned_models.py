@@ -13,8 +13,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from kilotune.codegen.branch_pruning import branches, without_choice
 from kilotune.codegen.looped_steps import loop_steps
-from kilotune.codegen.unit_pruning import FloatModel, SmallerModel, UnitGroup, UnitPruning, unit_groups
+from kilotune.codegen.unit_pruning import FloatModel, SmallerModel, UnitPruning, unit_groups
 from kilotune.evaluators.fixed_point.measuring import Task
 from kilotune.evaluators.fixed_point.similar_inputs import inputs_for_margins
 from kilotune.spaces.shiftry.closeness import Closeness, brought_closer
@@ -32,17 +33,12 @@ MOST_MODELS = 8
 
 @dataclass(frozen=True)
 class PrunedModel:
-    """A model some of whose units were left out: `left` of so many, by group, those of which some are missing. `off`: the share of inputs
-    like the samples whose class changes; of a numerical model the root mean square error."""
+    """A model some of whose units or choices were left out. `name`: what it has. `off`: the share of inputs like the samples whose class
+    changes; of a numerical model the root mean square error."""
 
     model: FloatModel
-    left: tuple[tuple[str, int, int], ...]
+    name: str
     off: float
-
-    @property
-    def name(self) -> str:
-        """Which units it has: `h1 12 of 16, h2 9 of 10`."""
-        return ", ".join(f"{name} {left} of {size}" for name, left, size in self.left)
 
 
 def stored_numbers(model: FloatModel) -> int:
@@ -51,45 +47,48 @@ def stored_numbers(model: FloatModel) -> int:
 
 
 def pruned_models(task: Task, most_off: float) -> Iterator[PrunedModel]:
-    """Models of a task, each smaller than the one before, as long as they are off by at most `most_off`; none where no unit can be
+    """Models of a task, each smaller than the one before, as long as they are off by at most `most_off`; none where nothing can be
     left out."""
     whole = FloatModel(task.program, task.parameters)
-    first = unit_groups(task.program)
-    if not first:
+    if not unit_groups(task.program) and not any(branches(task.program)):
         return
     touched = loop_steps(task.program).elements_touched
     made, judging = (inputs_for_margins(task.features, touched, seed) for seed in (LEARNT_SEED, JUDGED_SEED))
     learnt, judged = Closeness(whole, np.concatenate([task.features, made])), Closeness(whole, judging)
     pruning = UnitPruning(whole, learnt.inputs, learnt.weights)
     model, square, offered, count = SmallerModel(whole.program, whole.parameters), 0.0, stored_numbers(whole), 0
-    while count < MOST_MODELS and (groups := unit_groups(model.program)):
-        model, square = _without_one(pruning, learnt, model, square, groups)
+    while count < MOST_MODELS:
+        smaller = _smaller(pruning, learnt, judged, model)
+        if not smaller:
+            return
+        saved = [stored_numbers(model) - stored_numbers(one) for one in smaller]
+        squares = [learnt.of(one)[0] for one in smaller]
+        best = min(range(len(smaller)), key=lambda i: (squares[i] - square) / max(1, saved[i]))
+        model, square = smaller[best], squares[best]
         if stored_numbers(model) > SMALLER * offered:
             continue
         model, offered, count = brought_closer(model, learnt, judged), stored_numbers(model), count + 1
         square, off = learnt.of(model)[0], judged.of(model)[1]
         if not off <= most_off:
             return
-        yield PrunedModel(_in_single_precision(model), _left(first, unit_groups(model.program)), off)
+        yield PrunedModel(_in_single_precision(model), _left(whole, model), off)
 
 
-def _without_one(
-    pruning: UnitPruning, closeness: Closeness, model: SmallerModel, square: float, groups: tuple[UnitGroup, ...]
-) -> tuple[SmallerModel, float]:
-    """The model, which is off by `square`, without the unit that is worth least for what it takes, and by how much it is off then."""
-    found = []
-    for group in groups:
-        smaller = pruning.without(model, group, pruning.least_missed(model, group))
-        off = closeness.of(smaller)[0]
-        found.append(((off - square) / (stored_numbers(model) - stored_numbers(smaller)), off, smaller))
-    _, off, smaller = min(found, key=lambda one: one[0])
-    return smaller, off
+def _smaller(pruning: UnitPruning, learnt: Closeness, judged: Closeness, model: SmallerModel) -> list[SmallerModel]:
+    """The model without the unit of each group that is missed least, and without each choice."""
+    units = [pruning.without(model, one, pruning.least_missed(model, one)) for one in unit_groups(model.program)]
+    choices = [without_choice(model, branch) for branch in branches(model.program)]
+    return [*units, *(brought_closer(one, learnt, judged, 1) for one in choices)]
 
 
-def _left(first: tuple[UnitGroup, ...], now: tuple[UnitGroup, ...]) -> tuple[tuple[str, int, int], ...]:
-    sizes = {group.name: group.size for group in now}
-    counts = ((group.name, sizes.get(group.name, 1), group.size) for group in first)
-    return tuple(count for count in counts if count[1] < count[2])
+def _left(whole: FloatModel, model: SmallerModel) -> str:
+    """Which units and choices of the whole model a smaller one has: `h1 12 of 16, h2 9 of 10, without leaf1`."""
+    sizes = {group.name: group.size for group in unit_groups(model.program)}
+    units = [(group.name, sizes.get(group.name, 1), group.size) for group in unit_groups(whole.program)]
+    words = [f"{name} {left} of {size}" for name, left, size in units if left < size]
+    left_choices = {branch.name for branch in branches(model.program)}
+    gone = dict.fromkeys(one.name for one in branches(whole.program) if one.name not in left_choices)
+    return ", ".join([*words, *(f"without {name}" for name in gone)])
 
 
 def _in_single_precision(model: FloatModel) -> FloatModel:

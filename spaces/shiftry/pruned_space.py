@@ -1,6 +1,6 @@
-"""Shiftry's problem with one decision before all formats: which units of the hidden layers are left out of the float model.
+"""Shiftry's problem with one decision before all formats: which units and choices are left out of the float model.
 
-The smaller models lie on one way: each has a unit less than the one before (`pruned_models`). So the decision is how far to go on it. Each
+The smaller models lie on one way, each a tenth smaller than the one before (`pruned_models`). So the decision is how far to go on it. Each
 of them is a program of its own with formats of its own, all of which are compared with the whole model. Searches that need independent
 decisions look at the whole model (the flat view); the search for a front goes on with those models whose programs are on it.
 """
@@ -48,6 +48,9 @@ UNITS = "units of layers"
 
 ALL = "all"
 """The option of the whole model."""
+
+WHOLE_FIRST = 4000
+"""Candidates of the whole model that are measured before smaller models are made, which takes seconds."""
 
 SEMANTICS = 1
 """Version of which units are left out and what weights are then, part of the fingerprint."""
@@ -251,18 +254,28 @@ class PrunedSpace:
         on the common front, and one more."""
         ranking, front = Ranking.of(self), GrowingFront(asked.reference)
         origins: dict[Rank, Option] = {}
-        searches = {option: search_front(_formats(self.of_units(option)), asked, seed) for option in self.units.options}
-        waiting = {option: next(search, None) for option, search in searches.items()}
-        measured = dict.fromkeys(searches, 0)
-        while any(batch is not None for batch in waiting.values()):
+        searches, waiting, measured = (
+            dict[Option, Procedure](),
+            dict[Option, list[Assignment] | None](),
+            dict[Option, int](),
+        )
+
+        def begin(options: Sequence[Option]) -> None:
+            for option in options:
+                searches[option] = search_front(_formats(self.of_units(option)), asked, seed)
+                waiting[option], measured[option] = next(searches[option], None), 0
+
+        begin((ALL,))
+        while True:
+            if len(searches) == 1 and (measured[ALL] >= WHOLE_FIRST or waiting[ALL] is None):
+                begin(tuple(self.models))
             points = [origins[losses] for losses in front.losses]
-            option = min(
-                (o for o, batch in waiting.items() if batch is not None),
-                key=lambda o: measured[o] / (1 + points.count(o)),
-            )
-            batch = waiting[option] or []
+            going_on = [(option, batch) for option, batch in waiting.items() if batch is not None]
+            if not going_on:
+                return
+            option, batch = min(going_on, key=lambda one: measured[one[0]] / (1 + points.count(one[0])))
             trials = yield [candidate if option == ALL else {UNITS: option, **candidate} for candidate in batch]
-            measured[option] += len(batch) + 1
+            measured[option] += max(1, len(batch))  # one that proposes nothing has thought about it
             for trial in trials:
                 losses = ranking.losses(trial.measurement)
                 if ranking.violation(trial.measurement) == 0.0 and front.add(losses):
@@ -270,7 +283,7 @@ class PrunedSpace:
             waiting[option] = _sent(searches[option], trials)
 
 
-def _sent(search: Procedure, trials: Sequence[Trial]) -> Sequence[Assignment] | None:
+def _sent(search: Procedure, trials: list[Trial]) -> list[Assignment] | None:
     """The next batch of a search; None when it has ended."""
     try:
         return search.send(trials)
