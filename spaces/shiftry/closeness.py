@@ -92,7 +92,7 @@ class Closeness:
         return np.concatenate(found, axis=1) if found else np.zeros((0, 0)), np.concatenate(outputs)
 
     def errors_and_gradients(self, model: FloatModel) -> tuple[FloatArray, FloatArray]:
-        """Of a classifier's margins: the weighted errors [inputs] and their gradients [weights, inputs], by all parameters, one after the
+        """The weighted errors [inputs] of a classifier's margins and their gradients [weights, inputs], by all parameters, one after the
         other in the order of their names."""
         assert self._contest is not None
         contest, steps = self._contest, loop_steps(model.program)

@@ -22,6 +22,7 @@ from kilotune.experiments.requests.request import TuneRequest
 from kilotune.search.budget import Budget
 from kilotune.search.space import Trial
 from kilotune.search.study import Study
+from kilotune.spaces.shiftry import pruned_space
 from kilotune.spaces.shiftry.candidates import ShiftryOptions
 from kilotune.spaces.shiftry.closeness import Closeness, brought_closer
 from kilotune.spaces.shiftry.fitted_space import FittedSpace
@@ -120,12 +121,13 @@ def test_a_batch_of_several_models_is_measured_in_its_order() -> None:
 
 
 @pytest.mark.parametrize("fitted", [False, True])
-def test_the_front_has_smaller_models_and_is_found_again(fitted: bool, tmp_path: Path) -> None:
+def test_the_front_has_smaller_models_and_is_found_again(fitted: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pruned_space, "WHOLE_FIRST", 50)
     runs = []
     for _ in range(2):
         space = space_of(redundant(), fitted)
         study = Study(space, "front", 1)
-        study.run(InProcessExecutor(space), Budget(trials=1800))
+        study.run(InProcessExecutor(space), Budget(trials=500))
         runs.append([(trial.assignment, trial.measurement) for trial in study.trials()])
     assert runs[0] == runs[1]
     front = study.front.trials
@@ -134,7 +136,7 @@ def test_the_front_has_smaller_models_and_is_found_again(fitted: bool, tmp_path:
         assert list(space.in_order(dict(reversed(trial.assignment.items())))) == list(trial.assignment)
     alone = space.flat_view()
     of_whole = Study(alone, "front", 1)
-    of_whole.run(InProcessExecutor(alone), Budget(trials=1800))
+    of_whole.run(InProcessExecutor(alone), Budget(trials=500))
     assert min(t.metrics["flash_bytes"] for t in front) < min(t.metrics["flash_bytes"] for t in of_whole.front.trials)
 
 
