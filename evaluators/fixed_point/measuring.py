@@ -17,8 +17,10 @@ from kilotune.codegen.emit.streaming import COUNTER_BYTES, streamed
 from kilotune.codegen.emit.unpacking_size import UnpackingSize
 from kilotune.codegen.fixed.footprint import Footprint, Refine
 from kilotune.codegen.fixed.table import FixedBatch
-from kilotune.codegen.looped_steps import LoopedSteps
+from kilotune.codegen.float_evaluator import FloatRun
+from kilotune.codegen.looped_steps import LoopedSteps, loop_steps
 from kilotune.codegen.profile import Profiler
+from kilotune.codegen.unit_pruning import FloatModel
 from kilotune.evaluators.code_size import kinds_of
 from kilotune.evaluators.cost_model import CostModel, Timing
 from kilotune.evaluators.fixed_point.class_scores import ClassScore
@@ -52,7 +54,8 @@ are expected by the margins of inputs like the training samples, not by those of
 class Task:
     """A program with its data: `features` [samples, features]; `targets` [samples]: labels, real targets, or None; `score`: what the
     accuracy of a classifier is counted in; `streaming`: on the device it is called with a frame of its input at a time; `overwritten`: it
-    asks for the sample, which lies among its temporaries."""
+    asks for the sample, which lies among its temporaries; `whole`: the model that it was made of by leaving units out, which it is compared
+    with; None where that is the program itself."""
 
     program: ir.Program
     parameters: Mapping[str, FloatArray]
@@ -61,6 +64,12 @@ class Task:
     score: ClassScore = ClassScore.ACCURACY
     streaming: bool = False
     overwritten: bool = False
+    whole: FloatModel | None = None
+
+    @property
+    def compared_with(self) -> FloatModel:
+        """The float program that a candidate is expected to agree with."""
+        return self.whole or FloatModel(self.program, self.parameters)
 
     def input_bytes(self, bits: IntArray) -> IntArray:
         """RAM [N] that the input takes on the device, of candidates with `bits` [N] for it: the sample; in frames, one of them and their
@@ -77,7 +86,8 @@ class Task:
         used = {name: self.parameters[name] for name in sorted(self.parameters)}
         scores = [] if self.score is ClassScore.ACCURACY else [self.score.value]
         streams = [*(["streaming"] if self.streaming else []), *(["overwritten"] if self.overwritten else [])]
-        parts = (self.program, used, self.features, self.targets, *scores, *streams)
+        whole = [] if self.whole is None else [self.whole.program, dict(sorted(self.whole.parameters.items()))]
+        parts = (self.program, used, self.features, self.targets, *scores, *streams, *whole)
         return fingerprint("fixed-point task", SEMANTICS, *parts)
 
 
@@ -139,6 +149,8 @@ class FixedPointEvaluator:
         simulator = Simulator(task.program, task.parameters, task.features, backend)
         observe = None if profiler is None else profiler.observe
         float_run, self._contest = float_contest(task.program, task.parameters, task.features, simulator.steps, observe)
+        if task.whole is not None:
+            float_run, self._contest = _of_whole_model(task.whole, task.features, self._contest)
         if trained_on and self._contest is not None:
             self._contest = _seen_from_outside(self._contest, task, simulator.steps)
         self.float_outputs = float_run.outputs
@@ -159,7 +171,7 @@ class FixedPointEvaluator:
     def on(self, task: Task) -> FixedPointEvaluator:
         """An evaluator of this program on other data, which the model was not trained on."""
         return FixedPointEvaluator(
-            replace(task, overwritten=self.task.overwritten),
+            replace(task, overwritten=self.task.overwritten, whole=self.task.whole),
             self._backend,
             self.footprint.in_place,
             self.footprint.refine,
@@ -327,11 +339,21 @@ class FixedPointEvaluator:
         return self.task.program.result_kind is ir.ResultKind.CLASS
 
 
+def _of_whole_model(whole: FloatModel, features: FloatArray, own: Contest | None) -> tuple[FloatRun, Contest | None]:
+    """The run of the model that a program was made of, and its contest as the program decides it, whose scores are the same elements.
+    `own`: the program's own contest."""
+    run, contest = float_contest(whole.program, whole.parameters, features, loop_steps(whole.program))
+    if contest is None or own is None:
+        return run, contest
+    return run, replace(contest, step=own.step, variable=own.variable)
+
+
 def _seen_from_outside(contest: Contest, task: Task, steps: LoopedSteps) -> Contest:
     """The contest with the margins of inputs that the model was not trained on."""
-    inputs = inputs_for_margins(task.features, steps.elements_touched)
+    inputs, compared = inputs_for_margins(task.features, steps.elements_touched), task.compared_with
+    steps = steps if task.whole is None else loop_steps(compared.program)
     with np.errstate(all="ignore"):  # noise may bring a program where no sample does; such margins count as wide
-        unseen = float_contest(task.program, task.parameters, inputs, steps)[1]
+        unseen = float_contest(compared.program, compared.parameters, inputs, steps)[1]
     return contest if unseen is None else replace(contest, unseen=unseen.margins)
 
 

@@ -1,13 +1,13 @@
 """How much of the curve of precision against flash strategies find, on the training data and on test data.
 
     python -m kilotune.experiments.benchmarks.fronts [--seconds S] [--seeds N] [--generated] [--strategies A,B]
-        [--truer | --all | --fitted] [MODEL ...]
+        [--truer | --all | --fitted] [--pruned] [MODEL ...]
 
 Each run is a study on its own CPU clock. Its hypervolume (`kilotune.search.hypervolume`) is shown after a tenth of the time, a third, and
 all of it. On test data nobody chooses: at every number of bytes stands the program that the training data choose, and what it is expected
 to flip there, or does flip, cuts the same rectangle. `limits`: what somebody without a search for fronts would do, `refine` under ten
 limits on flash with a tenth of the time each. `greedy`: the paper's procedure. `--fitted`: `front` may have codes fitted to the whole
-program, with parameters stored in every way (`--all`).
+program, with parameters stored in every way (`--all`). `--pruned`: units and choices of the model may be left out.
 """
 
 from __future__ import annotations
@@ -16,11 +16,13 @@ import argparse
 import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from kilotune.codegen.bundle import Bundle, load_bundle
 from kilotune.evaluators.executors.in_process import InProcessExecutor
+from kilotune.evaluators.fixed_point.measuring import Task
 from kilotune.experiments.benchmarks.small_models import generated_models, write_small_model
 from kilotune.experiments.benchmarks.stored_parameters import ALL
 from kilotune.experiments.models.catalogue import resolve_model
@@ -32,6 +34,7 @@ from kilotune.search.space import Metrics, Trial
 from kilotune.search.study import Study
 from kilotune.spaces.shiftry.candidates import ShiftryOptions
 from kilotune.spaces.shiftry.fitted_space import FittedSpace
+from kilotune.spaces.shiftry.pruned_space import PrunedSpace
 from kilotune.spaces.shiftry.space import ShiftrySpace
 
 STRATEGIES = ("front", "limits", "refine", "local", "tpe", "cp", "random", "greedy")
@@ -40,7 +43,7 @@ SHARES = (0.1, 0.3, 1.0)
 
 
 def trials_of_run(
-    space: ShiftrySpace | FittedSpace, strategy: str, seconds: float, seed: int, stored: Mapping[str, Any]
+    space: ShiftrySpace | FittedSpace | PrunedSpace, strategy: str, seconds: float, seed: int, stored: Mapping[str, Any]
 ) -> Iterator[Trial]:
     """All trials of a run; their times are CPU-seconds from its beginning."""
     if strategy != "limits":
@@ -48,7 +51,8 @@ def trials_of_run(
         study.run(InProcessExecutor(space), Budget(seconds=seconds))
         yield from study.trials()
         return
-    reference, formats = space.reference_point, space.formats if isinstance(space, FittedSpace) else space
+    whole = space.whole if isinstance(space, PrunedSpace) else space
+    reference, formats = space.reference_point, whole.formats if isinstance(whole, FittedSpace) else whole
     assert reference is not None
     smallest = formats.evaluator.footprint.flash_bytes(formats.smallest_bits({}))[0] + formats.least_table_bytes
     for k in range(LIMITS):
@@ -73,26 +77,46 @@ def on_test_data(
     return 100.0 * area / (reference[0] * reference[1])
 
 
-def line(
-    name: str, bundle: Bundle, strategy: str, seconds: float, seed: int, stored: Mapping[str, Any], fitted: bool
-) -> str:
+@dataclass(frozen=True)
+class Asked:
+    """What parameters may be stored in, whether codes may be fitted and whether units and choices may be left out."""
+
+    stored: Mapping[str, Any]
+    fitted: bool
+    pruned: bool
+
+    def formats_of(self, task: Task) -> ShiftrySpace | FittedSpace:
+        """The problem of a task."""
+        formats = ShiftrySpace(task, ShiftryOptions(**self.stored, front=("flash",)))
+        return FittedSpace(formats) if self.fitted else formats
+
+
+def on_test_samples(space: ShiftrySpace | FittedSpace | PrunedSpace, bundle: Bundle, trial: Trial) -> Metrics:
+    """A candidate on the test data."""
+    own = space.of_candidate(trial.assignment) if isinstance(space, PrunedSpace) else space
+    task = replace(task_of(bundle, bundle.test), program=own.task.program, parameters=own.task.parameters)
+    return own.evaluator.on(task).measure(own.lower([trial.assignment]))[0]
+
+
+def line(name: str, bundle: Bundle, strategy: str, seconds: float, seed: int, asked: Asked) -> str:
     """A row of the table."""
-    formats = ShiftrySpace(task_of(bundle, bundle.train), ShiftryOptions(**stored, front=("flash",)))
-    space = FittedSpace(formats) if fitted else formats
+    task = task_of(bundle, bundle.train)
+    whole = asked.formats_of(task)
+    space = PrunedSpace(whole, asked.formats_of) if asked.pruned else whole
     reference, ranking = space.reference_point, Ranking.of(space)
     assert reference is not None
-    trials = list(trials_of_run(space, strategy, seconds, seed, stored))
+    trials = list(trials_of_run(space, strategy, seconds, seed, asked.stored))
     curve = hypervolume_so_far(((t.elapsed_s, t.measurement) for t in trials), ranking, seconds, reference)
     reached = [
         next((-step.loss for step in reversed(curve.steps) if step.seconds <= share * seconds), 0.0) for share in SHARES
     ]
     front = Front(ranking)
     front.update(trials)
-    test = space.evaluator.on(task_of(bundle, bundle.test))
-    measured = [test.measure(space.lower([trial.assignment]))[0] for trial in front.trials]
-    share = len(test.task.features) / len(space.task.features)
+    measured = [on_test_samples(space, bundle, trial) for trial in front.trials]
+    share = len(task_of(bundle, bundle.test).features) / len(task.features)
     unseen = [on_test_data(front.trials, measured, reference, share, of) for of in ("expected_flips", "disagreements")]
-    cells = [name, f"{strategy}, fitted" if fitted else strategy, str(seed), str(len(trials)), str(len(front.trials))]
+    how = ", ".join([strategy, *(["fitted"] if asked.fitted else []), *(["pruned"] if asked.pruned else [])])
+    cells = [name, how, str(seed), str(len(trials)), str(len(front.trials))]
     return "| " + " | ".join([*cells, *(f"{value:.2f}" for value in (*reached, *unseen))]) + " |"
 
 
@@ -107,8 +131,10 @@ def main() -> None:
     parser.add_argument("--truer", action="store_true", help="sequential rounding, too")
     parser.add_argument("--all", action="store_true", help="parameters stored in every way, rounded sequentially")
     parser.add_argument("--fitted", action="store_true", help="as --all, and codes may be fitted")
+    parser.add_argument("--pruned", action="store_true", help="units and choices of the model may be left out")
     given = parser.parse_args()
     stored: Mapping[str, Any] = ALL if given.all or given.fitted else {"narrow": True, "truer": given.truer}
+    asked = Asked(stored, given.fitted, given.pruned)
     small = {model.name: model for model in generated_models()} if given.generated else {}
     print(
         "| model | strategy | seed | trials | points | " + " | ".join(f"{given.seconds * s:g} s" for s in SHARES),
@@ -121,7 +147,7 @@ def main() -> None:
             bundle = load_bundle(place)
             for strategy in given.strategies.split(","):
                 for seed in range(given.seeds):
-                    print(line(name, bundle, strategy, given.seconds, seed, stored, given.fitted), flush=True)
+                    print(line(name, bundle, strategy, given.seconds, seed, asked), flush=True)
 
 
 if __name__ == "__main__":

@@ -132,7 +132,12 @@ class FittedSpace:
         """The front of rounded candidates, and between them those fitted that promise most; see `spaces.shiftry.fitted_front`."""
         asked = FrontQuestion.whole(self.objectives, self.reference_point)
         known, rounded = Promising(Ranking.of(self), asked.reference), self.formats.front_search(seed)
-        return search_fitted_front(known, rounded, lambda one: {**one, CODES: FITTED}, self._fitting.candidates_a_fit)
+        return search_fitted_front(known, rounded, lambda one: {**one, CODES: FITTED}, self.candidates_a_fit)
+
+    @property
+    def candidates_a_fit(self) -> float:
+        """About as many rounded candidates as are measured while one is fitted."""
+        return self._fitting.candidates_a_fit
 
     def core(self) -> dict[str, list[Option]] | None:
         """That of the flat view."""

@@ -22,6 +22,7 @@ BUNDLED = {
     "shiftry": {"space": "shiftry", "input": "worked-example"},
     "shiftry-bonsai": {"space": "shiftry", "input": "bonsai-digits", "limits": ["flash=3KiB"]},
     "shiftry-fitted": {"space": "shiftry", "input": "worked-example", "options": {"narrow": True, "fitted": True}},
+    "shiftry-pruned": {"space": "shiftry", "input": "worked-example", "options": {"front": "flash", "pruned": True}},
     "memory": {"space": "memory"},
     "reverse-split": {"space": "reverse-split", "input": "sobel"},
     "reverse-split-errors": {

@@ -112,6 +112,12 @@ FAMILY = SpaceFamily(
             " one below or above its weight, until the whole program is expected to change the fewest classes  [default: no]",
         ),
         click.Option(
+            ["--pruned/--no-pruned"],
+            default=None,
+            help="shiftry, with --front and the strategy front: whether units of hidden layers may be left out, where the weights behind"
+            " them make up for it  [default: no]",
+        ),
+        click.Option(
             ["--front"],
             is_flag=False,
             flag_value="flash",

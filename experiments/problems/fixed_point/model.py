@@ -29,6 +29,7 @@ from kilotune.search.space import Assignment, Trial
 from kilotune.spaces.objectives import DEFAULT, LINKED
 from kilotune.spaces.seedot.space import SeeDotSpace
 from kilotune.spaces.shiftry.fitted_space import FittedSpace
+from kilotune.spaces.shiftry.pruned_space import PrunedSpace
 from kilotune.spaces.shiftry.quantised_space import QuantisedSpace
 from kilotune.spaces.shiftry.space import ShiftrySpace
 
@@ -48,7 +49,8 @@ class ModelOptions:
     """What the command line says of a fixed-point program. `device`: as `evaluators.devices.Device.as_json` writes it;
     `validation`: the share of the training samples that the search does not see. `narrow`, `truer`, `finer`, `codebook`, `offsets`, `wide`
     and `front`: as `ShiftryOptions` has them; `fitted`: whether codes may be fitted (`FittedSpace`); `equalise`: whether
-    layers are balanced first (`codegen.equalisation`); studies from before they were there
+    layers are balanced first (`codegen.equalisation`); `pruned`: whether units of layers may be left out (`PrunedSpace`); studies from
+    before they were there
     have none of them. `seedot_drop` and `seedot_loss`: what --drop and --loss say to seedot, which has no permitted loss of its own;
     None where they say nothing. `data` (an absolute path), `label` and `returns`: of a model of another tool, see `fixed_point.source`.
     `metric`: what accuracy is counted in, of `ClassScore`. `streaming`: the program is called with a frame of its input at a time;
@@ -79,6 +81,7 @@ class ModelOptions:
     wide: bool = False
     fitted: bool = False
     equalise: bool = False
+    pruned: bool = False
     seedot_drop: float | None = None
     seedot_loss: float | None = None
     front: tuple[str, ...] = ()
@@ -123,7 +126,7 @@ class ModelOptions:
         return PLAIN if board is None or self.objective != FASTEST else code_shapes(board.processor)[0]
 
 
-TunedSpace = SeeDotSpace | ShiftrySpace | FittedSpace | QuantisedSpace
+TunedSpace = SeeDotSpace | ShiftrySpace | FittedSpace | PrunedSpace | QuantisedSpace
 
 
 @dataclass(frozen=True)
@@ -163,6 +166,14 @@ class TunedModel:
     def options(self) -> ModelOptions:
         """What was asked."""
         return stored_fields(ModelOptions, self.request.options, "request")
+
+    def of_candidate(self, assignment: Assignment) -> Self:
+        """The problem of the model that a candidate has: this one, or a smaller one."""
+        if not isinstance(self.space, PrunedSpace):
+            return self
+        space = self.space.of_candidate(assignment)
+        bundle = dataclasses.replace(self.bundle, program=space.task.program, parameters=space.task.parameters)
+        return dataclasses.replace(self, bundle=bundle, space=space)
 
     def lower(self, assignment: Assignment) -> FixedBatch:
         """The fixed-point program of a candidate."""

@@ -29,7 +29,18 @@ OF_FORMATS = MappingProxyType(
     {
         **{
             name: f"--{name}"
-            for name in ("narrow", "truer", "finer", "codebook", "offsets", "wide", "equalise", "fitted", "front")
+            for name in (
+                "narrow",
+                "truer",
+                "finer",
+                "codebook",
+                "offsets",
+                "wide",
+                "equalise",
+                "fitted",
+                "pruned",
+                "front",
+            )
         },
         **{"rounding": "--rounding", "accumulator_bits": "--accumulator-bits"},
     }
@@ -73,6 +84,11 @@ def read_options(space: str, asked: CommandOptions) -> dict[str, Any]:
     check_given(options)
     if options.rounding == ANY_ROUNDING and space != "shiftry":
         raise ValueError(f"--rounding any: expected the space shiftry, whose searches decide it, found {space}.")
+    if options.pruned and (not front or options.asks_for_linked):
+        raise ValueError(
+            "--pruned: expected --front against flash, ram or cycles, whose search decides which units are left out, found "
+            f"{'--front ' + ','.join(front) if front else 'no --front'}."
+        )
     if front:  # refused here, not when the model has been loaded
         ShiftryOptions(timing=options.timing, objective=options.objective, front=front)
     return {**dataclasses.asdict(options), "front": list(front)}

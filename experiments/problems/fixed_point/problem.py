@@ -49,6 +49,7 @@ from kilotune.spaces.objectives import LINKED
 from kilotune.spaces.seedot.space import SeeDotOptions, SeeDotSpace
 from kilotune.spaces.shiftry.candidates import ROUNDING, ShiftryOptions
 from kilotune.spaces.shiftry.fitted_space import FittedSpace
+from kilotune.spaces.shiftry.pruned_space import PrunedSpace
 from kilotune.spaces.shiftry.quantised_space import QuantisedSpace
 from kilotune.spaces.shiftry.space import ShiftrySpace
 
@@ -98,7 +99,7 @@ class ModelProblem(TunedModel):
 
     def linked_bytes(self, trial: Trial) -> int:
         """Flash of the trial's whole program, as it is linked for the device."""
-        return linked_flash_bytes(self, trial.assignment)
+        return linked_flash_bytes(self.of_candidate(trial.assignment), trial.assignment)
 
     def check_output(self, folder: Path) -> None:
         """The folder must be new, empty, or of an earlier export."""
@@ -111,18 +112,17 @@ class ModelProblem(TunedModel):
 
     def export(self, trial: Trial, folder: Path) -> dict[str, str]:
         """The program in C, for the host."""
-        return export_program(
-            self, trial, folder, self.usual_target, None, profile_program(self, trial, measured=False)
-        )
+        own = self.of_candidate(trial.assignment)
+        return export_program(own, trial, folder, self.usual_target, None, profile_program(own, trial, measured=False))
 
     def export_for(self, trial: Trial, folder: Path, target: str, level: str | None) -> dict[str, str]:
         """The program as a project for a target; see `export_program`."""
-        given = self.given_input(project_target(target).input_way)
+        given = self.of_candidate(trial.assignment).given_input(project_target(target).input_way)
         return export_program(self, trial, folder, target, level, given.layer_profile(trial, level))
 
     def layer_profile(self, trial: Trial, level: str | None, measured: bool = True) -> ProgramProfile:
         """See `profile_program`."""
-        return profile_program(self.at_level(level), trial, measured)
+        return profile_program(self.of_candidate(trial.assignment).at_level(level), trial, measured)
 
     def shaped(self, shape: str) -> ModelProblem:
         """This problem with the inner loops of its programs written in that shape."""
@@ -157,7 +157,8 @@ class ModelProblem(TunedModel):
             return []
         samples = len(self.space.task.features)
         permitted = max(1.0, self.options.accuracy_drop / 100.0 * samples)
-        (flips,) = FreshInputs(self.space.evaluator).expected_flips(self.lower(trial.assignment))
+        own = self.of_candidate(trial.assignment)
+        (flips,) = FreshInputs(own.space.evaluator).expected_flips(own.lower(trial.assignment))
         if flips <= permitted:
             return []
         fewer = min(permitted, trial.metrics.get("expected_flips", 0.0) / 2.0)
@@ -172,7 +173,7 @@ class ModelProblem(TunedModel):
 
     def check_on_device(self, trial: Trial, levels: tuple[str, ...] = ()) -> DeviceCheck | None:
         """The trial's program on the board that was asked for; see `check_program`."""
-        return check_program(self, trial, levels)
+        return check_program(self.of_candidate(trial.assignment), trial, levels)
 
     def float_on_device(self) -> DeviceMeasurement | None:
         """The float build of the same program there; see `measure_float`."""
@@ -180,13 +181,17 @@ class ModelProblem(TunedModel):
 
     def test_metrics(self, assignment: Assignment) -> Metrics | None:
         """A candidate on the test data, which no search sees; None without test data."""
-        test = self._evaluator(self.bundle.test)
-        return None if test is None else test.measure(self.lower(assignment))[0]
+        return self._measured_on(self.bundle.test, assignment)
 
     def validation_metrics(self, candidates: Sequence[Assignment]) -> list[Metrics] | None:
         """Candidates on the training samples that were held out of the search; None where none were."""
-        held_out = self._evaluator(self.held_out)
-        return None if held_out is None else [held_out.measure(self.lower(candidate))[0] for candidate in candidates]
+        measured = [self._measured_on(self.held_out, candidate) for candidate in candidates]
+        return None if self.held_out is None else [metrics for metrics in measured if metrics is not None]
+
+    def _measured_on(self, data: Dataset | None, candidate: Assignment) -> Metrics | None:
+        own = self.of_candidate(candidate)
+        evaluator = own._evaluator(data)
+        return None if evaluator is None else evaluator.measure(own.lower(candidate))[0]
 
     def float_metrics(self) -> dict[str, Metrics]:
         """The float model on the training samples of the search, those held out of it, and the test data."""
@@ -297,8 +302,13 @@ def _space(name: str, task: Task, options: ModelOptions, code: CodeSize | None =
         "wide",
     )
     decided |= {option: getattr(options, option) for option in own} | {"front": tuple(options.front)}
-    formats = ShiftrySpace(task, ShiftryOptions(**decided))
-    return FittedSpace(formats) if options.fitted else formats
+    formats_of = partial(_formats, options=ShiftryOptions(**decided), fitted=options.fitted)
+    return PrunedSpace(formats_of(task), formats_of) if options.pruned else formats_of(task)
+
+
+def _formats(task: Task, options: ShiftryOptions, fitted: bool) -> ShiftrySpace | FittedSpace:
+    formats = ShiftrySpace(task, options)
+    return FittedSpace(formats) if fitted else formats
 
 
 def _parts(bundle: Bundle, share: float, seed: int) -> tuple[Dataset | None, Dataset | None]:

@@ -91,6 +91,16 @@ def test_a_result_says_where_new_samples_may_lose_more_than_was_permitted() -> N
     assert lines(problem_of("shiftry", {"flash": 10000})) == lines(problem_of("seedot", {})) == []
 
 
+@pytest.mark.parametrize("front", ["", "linked"])
+def test_units_are_left_out_where_a_front_says_what_that_is_worth(front: str) -> None:
+    device = None if not front else {"name": "uno", "flash_bytes": 1 << 15, "ram_bytes": 2048, "clock_hz": 16000000}
+    asked = CommandOptions({"pruned": True, "front": front}, device=device and {**device, "processor": "atmega328p"})
+    with pytest.raises(
+        ValueError, match=f"--pruned: expected --front .* found {'--front linked' if front else 'no --front'}"
+    ):
+        read_options("shiftry", asked)
+
+
 @pytest.mark.parametrize("space", ["seedot", "shiftry"])
 def test_layers_are_equalised_before_anything_is_decided_and_the_model_stays_what_it_is(space: str) -> None:
     def problem_of(model: str, asked: bool | None) -> ModelProblem:

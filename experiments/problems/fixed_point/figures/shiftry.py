@@ -24,6 +24,7 @@ from kilotune.search.space import Measurement, Option, Trial
 from kilotune.search.study import Study
 from kilotune.spaces.shiftry.fitted_space import FittedSpace
 from kilotune.spaces.shiftry.formats import parse_format
+from kilotune.spaces.shiftry.pruned_space import PrunedSpace
 from kilotune.spaces.shiftry.space import ShiftrySpace
 
 NAMED = 8
@@ -32,7 +33,8 @@ NAMED = 8
 
 def draw(problem: Problem, study: Study) -> tuple[Section, ...]:
     """See `problems.drawing.Drawing`."""
-    whole, trials = cast(ShiftrySpace | FittedSpace, study.space), study.trials()
+    whole, trials = cast(ShiftrySpace | FittedSpace | PrunedSpace, study.space), study.trials()
+    whole = whole.whole if isinstance(whole, PrunedSpace) else whole
     space = whole.formats if isinstance(whole, FittedSpace) else whole
     best = study.front.best
     order = demotion_order(space, measure_beside(study))

@@ -1,0 +1,113 @@
+"""Smaller models of a task: unit after unit is left out, whichever is missed least for what it takes.
+
+Of every layer the unit that its readers miss least, if their weights are fitted anew (`codegen.unit_pruning`), is tried on the whole
+program; the one is left out that adds least to the squared error of the margins (of a numerical model, of the results) for each number
+that need not be stored. Where a model is a tenth smaller than the last one that was offered, all its weights are brought closer to what the
+whole model does (`closeness`), it is offered, and leaving out goes on from it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from kilotune.codegen.arrays import FloatArray
+from kilotune.codegen.branch_pruning import branches, without_choice
+from kilotune.codegen.looped_steps import loop_steps
+from kilotune.codegen.unit_pruning import FloatModel, SmallerModel, UnitPruning, unit_groups
+from kilotune.evaluators.fixed_point.measuring import Task
+from kilotune.evaluators.fixed_point.similar_inputs import inputs_for_margins
+from kilotune.spaces.shiftry.closeness import Closeness, brought_closer
+
+LEARNT_SEED, JUDGED_SEED = 3, 4
+"""Inputs that weights are fitted to, and those by which it is decided how far. Others than candidates are measured on."""
+
+LEARNT = 2
+"""Inputs that weights are fitted to, for each by which it is decided how far."""
+
+NOISE = 0.6
+"""Standard deviations of a feature that such inputs are away from samples. With 0.3, or between a sample and its neighbours, as the inputs
+are on which candidates are measured, smaller models agree less on test samples; with 1 they agree no more."""
+
+SMALLER = 0.9
+"""The share of the last offered model's numbers that the next one has at most."""
+
+MOST_MODELS = 8
+"""Models that are offered."""
+
+
+@dataclass(frozen=True)
+class PrunedModel:
+    """A model some of whose units or choices were left out. `name`: what it has. `off`: the share of training samples whose class
+    changes, to which its weights are not fitted; of a numerical model the root mean square error."""
+
+    model: FloatModel
+    name: str
+    off: float
+
+
+def stored_numbers(model: FloatModel) -> int:
+    """How many numbers a model's parameters have."""
+    return sum(int(np.size(values)) for values in model.parameters.values())
+
+
+def pruned_models(task: Task, most_off: float) -> Iterator[PrunedModel]:
+    """Models of a task, each smaller than the one before, as long as they are off by at most `most_off`; none where nothing can be
+    left out."""
+    whole = FloatModel(task.program, task.parameters)
+    if not unit_groups(task.program) and not any(branches(task.program)):
+        return
+    touched = loop_steps(task.program).elements_touched
+    count = len(inputs_for_margins(task.features, touched))
+    learnt = Closeness(whole, noisy_inputs(task.features, LEARNT * count, LEARNT_SEED))
+    judged, samples = Closeness(whole, noisy_inputs(task.features, count, JUDGED_SEED)), Closeness(whole, task.features)
+    pruning = UnitPruning(whole, learnt.inputs, learnt.weights)
+    model, square, offered, count = SmallerModel(whole.program, whole.parameters), 0.0, stored_numbers(whole), 0
+    while count < MOST_MODELS:
+        smaller = _smaller(pruning, learnt, judged, model)
+        if not smaller:
+            return
+        saved = [stored_numbers(model) - stored_numbers(one) for one in smaller]
+        squares = [learnt.of(one)[0] for one in smaller]
+        best = min(range(len(smaller)), key=lambda i: (squares[i] - square) / max(1, saved[i]))
+        model, square = smaller[best], squares[best]
+        if stored_numbers(model) > SMALLER * offered:
+            continue
+        model, offered, count = brought_closer(model, learnt, judged), stored_numbers(model), count + 1
+        square, off = learnt.of(model)[0], samples.of(model)[1]
+        if not off <= most_off:
+            return
+        yield PrunedModel(_in_single_precision(model), _left(whole, model), off)
+
+
+def noisy_inputs(features: FloatArray, count: int, seed: int) -> FloatArray:
+    """`count` inputs [count, features] around samples [samples, features]; the same ones for the same seed."""
+    rng = np.random.default_rng(seed)
+    chosen = features[rng.integers(len(features), size=count)]
+    return np.asarray(chosen + NOISE * features.std(axis=0) * rng.standard_normal(chosen.shape))
+
+
+def _smaller(pruning: UnitPruning, learnt: Closeness, judged: Closeness, model: SmallerModel) -> list[SmallerModel]:
+    """The model without the unit of each group that is missed least, and without the choice that is."""
+    units = [pruning.without(model, one, pruning.least_missed(model, one)) for one in unit_groups(model.program)]
+    choices = [without_choice(model, branch) for branch in branches(model.program)]
+    nearest = sorted(choices, key=lambda one: learnt.of(one)[0])[:1]
+    return [*units, *(brought_closer(one, learnt, judged, 1) for one in nearest)]
+
+
+def _left(whole: FloatModel, model: SmallerModel) -> str:
+    """Which units and choices of the whole model a smaller one has: `h1 12 of 16, h2 9 of 10, without leaf1`."""
+    sizes = {group.name: group.size for group in unit_groups(model.program)}
+    units = [(group.name, sizes.get(group.name, 1), group.size) for group in unit_groups(whole.program)]
+    words = [f"{name} {left} of {size}" for name, left, size in units if left < size]
+    left_choices = {branch.name for branch in branches(model.program)}
+    gone = dict.fromkeys(one.name for one in branches(whole.program) if one.name not in left_choices)
+    return ", ".join([*words, *(f"without {name}" for name in gone)])
+
+
+def _in_single_precision(model: FloatModel) -> FloatModel:
+    """With numbers of 32 bits: what the last digits of sums are, which hangs on the machine, does not show."""
+    parameters = {name: np.asarray(values, np.float32).astype(np.float64) for name, values in model.parameters.items()}
+    return FloatModel(model.program, parameters)

@@ -1,0 +1,296 @@
+"""Shiftry's problem with one decision before all formats: which units and choices are left out of the float model.
+
+The smaller models lie on one way, each a tenth smaller than the one before (`pruned_models`). So the decision is how far to go on it. Each
+of them is a program of its own with formats of its own, all of which are compared with the whole model. Searches that need independent
+decisions look at the whole model (the flat view); the search for a front goes on with those models whose programs are on it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TypeVar
+
+from kilotune.codegen.fixed.table import FixedBatch
+from kilotune.codegen.placement import PlacedVariables
+from kilotune.codegen.profile import Profile
+from kilotune.codegen.unit_pruning import FloatModel
+from kilotune.evaluators.fixed_point.measuring import FixedPointEvaluator, Task
+from kilotune.search.fingerprint import fingerprint
+from kilotune.search.front import Rank, Ranking
+from kilotune.search.hypervolume import GrowingFront
+from kilotune.search.racing import Hurdle
+from kilotune.search.space import (
+    Assignment,
+    Constraint,
+    Decision,
+    Measurement,
+    Metrics,
+    Objective,
+    Option,
+    Procedure,
+    State,
+    Trial,
+    answered,
+)
+from kilotune.search.work_memory import WorkMemory
+from kilotune.spaces.shiftry.candidates import ShiftryOptions
+from kilotune.spaces.shiftry.fitted_front import Promising, search_fitted_front
+from kilotune.spaces.shiftry.fitted_space import CODES, FITTED, FittedSpace
+from kilotune.spaces.shiftry.front_search import search_front
+from kilotune.spaces.shiftry.known_candidates import FrontQuestion
+from kilotune.spaces.shiftry.pruned_models import PrunedModel, pruned_models
+from kilotune.spaces.shiftry.space import ShiftrySpace
+
+UNITS = "units of layers"
+"""The decision. No variable has a name with spaces."""
+
+ALL = "all"
+"""The option of the whole model."""
+
+WHOLE_FIRST = 1000
+"""Candidates of the whole model that are measured before smaller models are made, which takes seconds."""
+
+SEMANTICS = 1
+"""Version of which units are left out and what weights are then, part of the fingerprint."""
+
+TunedFormats = ShiftrySpace | FittedSpace
+
+FoundT = TypeVar("FoundT")
+
+
+@dataclass(frozen=True)
+class PrunedState:
+    """The answers so far: none, or which model, and then that model's."""
+
+    space: PrunedSpace
+    option: Option | None = None
+    of_model: State | None = None
+
+    @property
+    def decision(self) -> Decision | None:
+        """The next one."""
+        return self.space.units if self.of_model is None else self.of_model.decision
+
+    @property
+    def assignment(self) -> Assignment:
+        """The answers."""
+        if self.of_model is None or self.option is None:
+            return {}
+        return {UNITS: self.option, **self.of_model.assignment}
+
+    def take(self, option: Option) -> PrunedState:
+        """Answer the next one. ValueError when it is not one of the options."""
+        if self.of_model is None:
+            answered(self.space.units, option)
+            return PrunedState(self.space, option, self.space.of_units(option).start())
+        return PrunedState(self.space, self.option, self.of_model.take(option))
+
+    def bound(self) -> float:
+        """A loss of the first objective that no completion beats."""
+        return -float("inf") if self.of_model is None else self.of_model.bound()
+
+
+class PrunedSpace:
+    """Which units first, then the formats of that model. A candidate that does not say so has all units."""
+
+    name = "shiftry"
+    prefers_flat = True
+
+    def __init__(self, whole: TunedFormats, formats_of: Callable[[Task], TunedFormats]) -> None:
+        """`whole`: the problem of the whole model; `formats_of`: that of a smaller one."""
+        self.whole, self._formats_of = whole, formats_of
+        self._spaces: dict[Option, TunedFormats] = {ALL: whole}
+
+    @property
+    def work_memory(self) -> WorkMemory:
+        """That of the flat view."""
+        return self.whole.work_memory
+
+    @work_memory.setter
+    def work_memory(self, memory: WorkMemory) -> None:
+        self.whole.work_memory = memory
+
+    @property
+    def task(self) -> Task:
+        """The whole model and its data."""
+        return self.whole.task
+
+    @property
+    def options(self) -> ShiftryOptions:
+        """What was asked."""
+        return self.whole.options
+
+    @property
+    def evaluator(self) -> FixedPointEvaluator:
+        """What measures candidates of the whole model."""
+        return self.whole.evaluator
+
+    @property
+    def profile(self) -> Profile:
+        """What the whole model's values are like."""
+        return self.whole.profile
+
+    @property
+    def objectives(self) -> tuple[Objective, ...]:
+        """Those of the whole model."""
+        return self.whole.objectives
+
+    @property
+    def constraints(self) -> tuple[Constraint, ...]:
+        """Those of the whole model."""
+        return self.whole.constraints
+
+    @property
+    def reference_point(self) -> tuple[float, ...] | None:
+        """That of the whole model."""
+        return self.whole.reference_point
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Hash of the task and the options."""
+        return fingerprint("shiftry with fewer units", SEMANTICS, self.whole.fingerprint)
+
+    @cached_property
+    def models(self) -> dict[Option, PrunedModel]:
+        """The smaller models that are offered, by option, the largest first: those that in floats are as precise as the front goes."""
+        formats = _formats(self.whole)
+        most = formats.most_imprecise / (len(self.task.features) if formats.classifies else 1)
+        return {one.name: one for one in pruned_models(self.task, most)}
+
+    @cached_property
+    def units(self) -> Decision:
+        """The decision."""
+        return Decision(UNITS, (ALL, *self.models))
+
+    def of_units(self, option: Option) -> TunedFormats:
+        """The problem of the model with these units. KeyError for none that is offered."""
+        if option not in self._spaces:
+            model = self.models[option].model
+            whole = FloatModel(self.task.program, self.task.parameters)
+            task = replace(self.task, program=model.program, parameters=model.parameters, whole=whole)
+            self._spaces[option] = self._formats_of(task)
+        return self._spaces[option]
+
+    def of_candidate(self, candidate: Assignment) -> TunedFormats:
+        """The problem of a candidate's model."""
+        return self.of_units(candidate.get(UNITS, ALL))
+
+    def start(self) -> PrunedState:
+        """Nothing decided."""
+        return PrunedState(self)
+
+    def in_order(self, answers: Assignment) -> dict[str, Option]:
+        """The answers of a candidate in the order in which they were asked."""
+        space = self.of_candidate(answers)
+        rest = {name: option for name, option in answers.items() if name != UNITS}
+        if isinstance(space, FittedSpace):
+            rest = space.in_order(rest)
+        else:
+            rest = {decision.name: rest[decision.name] for decision in space.decisions}
+        return {UNITS: answers[UNITS], **rest} if UNITS in answers else rest
+
+    def flat_view(self) -> ShiftrySpace:
+        """The candidates of the whole model with rounded codes."""
+        return _formats(self.whole)
+
+    def procedure(self) -> Procedure:
+        """The paper's, on the whole model."""
+        return self.whole.procedure()
+
+    def core(self) -> dict[str, list[Option]] | None:
+        """That of the flat view."""
+        return self.whole.core()
+
+    def lower(self, batch: Sequence[Assignment]) -> FixedBatch:
+        """The fixed-point programs of complete assignments of one model. ValueError for those of several."""
+        if len({candidate.get(UNITS, ALL) for candidate in batch}) > 1:
+            raise ValueError("Programs with other units are other programs: expected candidates of one model.")
+        return (self.of_candidate(batch[0]) if batch else self.whole).lower(batch)
+
+    def evaluate(self, batch: Sequence[Assignment]) -> list[Measurement]:
+        """Metrics on the training data."""
+        return self._by_model(batch, lambda space, part: space.evaluate(part))
+
+    def evaluate_against(self, batch: Sequence[Assignment], hurdle: Hurdle) -> list[Measurement]:
+        """As `evaluate`; rounded candidates of classifiers that are out by `hurdle` are censored."""
+        return self._by_model(batch, lambda space, part: space.evaluate_against(part, hurdle))
+
+    def costs(self, batch: Sequence[Assignment]) -> list[Metrics]:
+        """What is known of candidates without running them on any sample."""
+        return self._by_model(batch, lambda space, part: space.costs(part))
+
+    def placed(self, assignment: Assignment) -> PlacedVariables:
+        """Where the temporaries of a candidate lie."""
+        return self.of_candidate(assignment).placed(assignment)
+
+    def _by_model(
+        self, batch: Sequence[Assignment], found_of: Callable[[TunedFormats, list[Assignment]], list[FoundT]]
+    ) -> list[FoundT]:
+        places: dict[Option, list[int]] = {}
+        for place, candidate in enumerate(batch):
+            places.setdefault(candidate.get(UNITS, ALL), []).append(place)
+        found: dict[int, FoundT] = {}
+        for option, alike in places.items():
+            found |= zip(alike, found_of(self.of_units(option), [batch[place] for place in alike]), strict=True)
+        return [found[place] for place in range(len(batch))]
+
+    def front_search(self, seed: int) -> Procedure:
+        """The fronts of all models in turns, as one front; with fitted codes between them where these may be."""
+        asked = FrontQuestion.whole(self.objectives, self.reference_point)
+        rounded = self._rounded_fronts(asked, seed)
+        if not isinstance(self.whole, FittedSpace):
+            return rounded
+        return search_fitted_front(
+            Promising(Ranking.of(self), asked.reference),
+            rounded,
+            lambda one: {**one, CODES: FITTED},
+            self.whole.candidates_a_fit,
+        )
+
+    def _rounded_fronts(self, asked: FrontQuestion, seed: int) -> Procedure:
+        """One batch after the other of a model's own search: of the model that has measured fewest candidates for each point that it has
+        on the common front, and one more."""
+        ranking, front = Ranking.of(self), GrowingFront(asked.reference)
+        origins: dict[Rank, Option] = {}
+        searches, waiting, measured = (
+            dict[Option, Procedure](),
+            dict[Option, list[Assignment] | None](),
+            dict[Option, int](),
+        )
+
+        def begin(options: Sequence[Option]) -> None:
+            for option in options:
+                searches[option] = search_front(_formats(self.of_units(option)), asked, seed)
+                waiting[option], measured[option] = next(searches[option], None), 0
+
+        begin((ALL,))
+        while True:
+            if len(searches) == 1 and (measured[ALL] >= WHOLE_FIRST or waiting[ALL] is None):
+                begin(tuple(self.models))
+            points = [origins[losses] for losses in front.losses]
+            going_on = [(option, batch) for option, batch in waiting.items() if batch is not None]
+            if not going_on:
+                return
+            option, batch = min(going_on, key=lambda one: measured[one[0]] / (1 + points.count(one[0])))
+            trials = yield [candidate if option == ALL else {UNITS: option, **candidate} for candidate in batch]
+            measured[option] += max(1, len(batch))  # one that proposes nothing has thought about it
+            for trial in trials:
+                losses = ranking.losses(trial.measurement)
+                if ranking.violation(trial.measurement) == 0.0 and front.add(losses):
+                    origins[losses] = option
+            waiting[option] = _sent(searches[option], trials)
+
+
+def _sent(search: Procedure, trials: list[Trial]) -> list[Assignment] | None:
+    """The next batch of a search; None when it has ended."""
+    try:
+        return search.send(trials)
+    except StopIteration:
+        return None
+
+
+def _formats(space: TunedFormats) -> ShiftrySpace:
+    """The problem with rounded codes."""
+    return space.formats if isinstance(space, FittedSpace) else space

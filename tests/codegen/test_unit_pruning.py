@@ -1,0 +1,157 @@
+"""Units and choices that are left out: by brute force on small networks, and the derivatives that weights are fitted by."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+
+from kilotune.codegen import ir
+from kilotune.codegen.arrays import FloatArray
+from kilotune.codegen.branch_pruning import branches, without_choice
+from kilotune.codegen.float_evaluator import run_float
+from kilotune.codegen.looped_steps import loop_steps
+from kilotune.codegen.reverse_accumulation import parameter_gradients
+from kilotune.codegen.unit_pruning import FloatModel, SmallerModel, UnitPruning, unit_groups
+from tests.codegen.fixed.programs import HERE, variable
+
+INPUTS, UNITS, SCORES = 4, 5, 3
+
+
+def perceptron(seed: int) -> FloatModel:
+    """One hidden layer with biases; its scores are what it returns."""
+    rng = np.random.default_rng(seed)
+    shapes = {"W1": (UNITS, INPUTS), "B1": (UNITS, 1), "W2": (SCORES, UNITS), "B2": (SCORES, 1)}
+    sizes = {"a": UNITS, "b": UNITS, "h": UNITS, "c": SCORES, "scores": SCORES}
+    variables = [variable("X", (INPUTS, 1), ir.Role.INPUT)]
+    variables += [variable(name, shape, ir.Role.PARAMETER) for name, shape in shapes.items()]
+    variables += [variable(name, (size, 1)) for name, size in sizes.items()]
+    v = {one.name: ir.whole(one) for one in variables}
+    body = (
+        ir.MatMul(v["a"], HERE, v["W1"], v["X"]),
+        ir.Add(v["b"], HERE, v["a"], v["B1"]),
+        ir.Tanh(v["h"], HERE, v["b"]),
+        ir.MatMul(v["c"], HERE, v["W2"], v["h"]),
+        ir.Add(v["scores"], HERE, v["c"], v["B2"]),
+    )
+    program = ir.Program("perceptron", tuple(variables), body, v["scores"], ir.ResultKind.REAL)
+    return FloatModel(program, {name: rng.normal(size=shape) for name, shape in shapes.items()})
+
+
+def tree(seed: int) -> FloatModel:
+    """A tree of depth 1: rows 0 and 1 of W are what the root adds, 2 and 3 one leaf, 4 and 5 the other, of which `side` chooses."""
+    rng = np.random.default_rng(seed)
+    variables = [
+        variable("X", (INPUTS, 1), ir.Role.INPUT),
+        variable("W", (6, INPUTS), ir.Role.PARAMETER),
+        variable("T", (1, INPUTS), ir.Role.PARAMETER),
+        variable("node", (6, 1)),
+        variable("side", (1, 1)),
+        variable("leaf", (2, 1)),
+        variable("scores", (2, 1)),
+    ]
+    v = {one.name: ir.whole(one) for one in variables}
+
+    def rows(start: int) -> ir.View:
+        return ir.View("node", (2, 1), (1, 1), ir.Affine(start))
+
+    body = (
+        ir.MatMul(v["node"], HERE, v["W"], v["X"]),
+        ir.MatMul(v["side"], HERE, v["T"], v["X"]),
+        ir.Select(v["leaf"], HERE, ir.View("side", (), ()), rows(2), rows(4)),
+        ir.Add(v["scores"], HERE, rows(0), v["leaf"]),
+    )
+    program = ir.Program("tree", tuple(variables), body, v["scores"], ir.ResultKind.REAL)
+    return FloatModel(program, {"W": rng.normal(size=(6, INPUTS)), "T": rng.normal(size=(1, INPUTS))})
+
+
+def outputs(model: FloatModel, features: FloatArray) -> FloatArray:
+    return run_float(model.program, model.parameters, features).outputs
+
+
+def smaller_of(model: FloatModel) -> SmallerModel:
+    return SmallerModel(model.program, model.parameters)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_unit_is_left_out_that_is_missed_least_and_the_others_make_up_for_it(seed: int) -> None:
+    model = perceptron(seed)
+    features = np.random.default_rng(seed + 10).normal(size=(80, INPUTS))
+    pruning = UnitPruning(model, features, np.ones(80))
+    (group,) = unit_groups(model.program)
+    assert (group.name, group.size) == ("h", UNITS)
+    hidden = np.tanh(features @ model.parameters["W1"].T + model.parameters["B1"].T)
+    wanted = outputs(model, features)
+    least = []
+    for unit in range(UNITS):  # by least squares on the hidden values themselves
+        inputs = np.column_stack([np.delete(hidden, unit, axis=1), np.ones(80)])
+        fitted = np.linalg.lstsq(inputs, wanted, rcond=None)[0]
+        least.append(float(np.square(inputs @ fitted - wanted).sum()))
+        smaller = pruning.without(smaller_of(model), group, unit)
+        off = float(np.square(outputs(smaller, features) - wanted).sum())
+        assert least[-1] <= off <= 1.05 * least[-1] + 1e-9
+        assert smaller.program.variable("W2").shape == smaller.parameters["W2"].shape == (SCORES, UNITS - 1)
+    assert pruning.least_missed(smaller_of(model), group) == int(np.argmin(least))
+
+
+def test_units_are_left_out_one_after_the_other_by_what_the_whole_model_computes() -> None:
+    model = perceptron(0)
+    features = np.random.default_rng(1).normal(size=(60, INPUTS))
+    pruning, smaller = UnitPruning(model, features, np.ones(60)), smaller_of(model)
+    hidden = np.tanh(features @ model.parameters["W1"].T + model.parameters["B1"].T)
+    wanted = outputs(model, features)
+    for unit in (3, 0):
+        (group,) = unit_groups(smaller.program)
+        smaller = pruning.without(smaller, group, unit)
+    kept = [1, 2, 4]
+    assert smaller.units["W2", 1].tolist() == kept
+    np.testing.assert_array_equal(smaller.parameters["W1"], model.parameters["W1"][kept])
+    inputs = np.column_stack([hidden[:, kept], np.ones(60)])
+    best = np.linalg.lstsq(inputs, wanted, rcond=None)[0]
+    np.testing.assert_allclose(outputs(smaller, features), inputs @ best, atol=2e-2)
+
+
+@pytest.mark.parametrize("way", [0, 1])
+def test_a_choice_that_is_left_out_takes_the_other_branch_and_its_weights_with_it(way: int) -> None:
+    model = tree(2)
+    features = np.random.default_rng(3).normal(size=(40, INPUTS))
+    found = list(branches(model.program))
+    assert [one.name for one in found] == ["leaf", "leaf"]
+    smaller = without_choice(smaller_of(model), found[way])
+    weights = model.parameters["W"]
+    np.testing.assert_allclose(outputs(smaller, features), features @ (weights[:2] + weights[2 + 2 * way :][:2]).T)
+    assert {name: values.shape for name, values in smaller.parameters.items()} == {"W": (4, INPUTS)}
+    assert not any(branches(smaller.program))
+
+
+def test_no_choice_is_left_out_of_a_loop_or_of_what_is_returned() -> None:
+    program = tree(0).program
+    looped = ir.Program(
+        "looped", program.variables, (ir.Loop("t", 0, 2, program.body, HERE),), program.result, program.result_kind
+    )
+    assert not any(branches(looped))
+    leaf = ir.whole(program.variable("leaf"))
+    assert not any(branches(ir.Program("leaf", program.variables, program.body, leaf, program.result_kind)))
+
+
+@pytest.mark.parametrize("model", [perceptron(4), tree(4)], ids=["perceptron", "tree"])
+def test_gradients_are_those_of_differences(model: FloatModel) -> None:
+    features = np.random.default_rng(5).normal(size=(7, INPUTS))
+    factors = np.random.default_rng(6).normal(size=(model.program.variable("scores").size, 1))
+    body = (*model.program.body, ir.Relu(ir.whole(variable("kept", factors.shape)), HERE, model.program.result))
+    variables = (*model.program.variables, variable("kept", factors.shape))
+    program = ir.Program("read", variables, body, model.program.result, ir.ResultKind.REAL)
+    last = len(body) - 1
+    whole = FloatModel(program, model.parameters)
+    found = parameter_gradients(
+        whole, loop_steps(program), features, last, lambda scores: np.broadcast_to(factors, (len(factors), 7)).copy()
+    )
+    for name, values in model.parameters.items():
+        for place in itertools.islice(np.ndindex(values.shape), 12):
+            moved = {sign: {**model.parameters, name: values.copy()} for sign in (1, -1)}
+            for sign, parameters in moved.items():
+                parameters[name][place] += sign * 1e-6
+            sums = [(outputs(FloatModel(program, moved[sign]), features) @ factors)[:, 0] for sign in (1, -1)]
+            flat = int(np.ravel_multi_index(place, values.shape))
+            np.testing.assert_allclose(found[name][flat], (sums[0] - sums[1]) / 2e-6, atol=1e-6)
