@@ -231,5 +231,7 @@ def _part(content: Mapping[str, Any], path: str) -> tuple[str, ...]:
         raise InputError(path, place="part", expected="a list of texts", found=shown_at(content, "part"))
     for word in part:
         if not word.isprintable():
-            raise InputError(path, place="part", expected="texts of printable characters on one line", found=shown(word))
+            raise InputError(
+                path, place="part", expected="texts of printable characters on one line", found=shown(word)
+            )
     return tuple(part)

@@ -1,11 +1,11 @@
 """Who lay beside whom, by ruin and recreate: what is glued comes apart here and there, and is glued anew.
 
-`spaces.memory.succession` glues what is surest and never looks back. Where cuts meet by chance, blocks of equal lives are stacked that never
-lay on each other, and what a single one of them hides stops all that would be glued above it. Here some blocks that meet at a few points
-come apart, some levels deep, and what lies there is glued in another order: the same kinds of groups (stacks, pairs, wheels of five), the
+`spaces.memory.succession` glues what is surest and never looks back. Where cuts meet by chance, blocks of equal lives are stacked that
+never lay on each other, and a single one of them stops all that would be glued above it. Here some blocks that meet at a few points come
+apart, some levels deep, and what lies there is glued in another order: the same kinds of groups (stacks, pairs, wheels of five), the
 surest first, with noise and some left out (large neighbourhood search, Shaw 1998; ruin and recreate, Schrimpf et al. 2000). A trial is
-kept when fewer blocks are left than before, those of doubtful groups and of unequal sizes counted as more; others now and then, less and
-less (simulated annealing). A memory of thousands of buffers that once was full comes down to a single block.
+kept when fewer blocks are left than before, groups that are doubtful or of unequal sizes counted as a part of a block; another one now
+and then, less and less often (simulated annealing). Thousands of buffers that once filled a memory come down to a single block.
 """
 
 from __future__ import annotations

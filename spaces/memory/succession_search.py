@@ -1,4 +1,6 @@
-"""The search of the fewer blocks that are left when what follows one another is glued (`spaces.memory.succession`, `spaces.memory.regluing`).
+"""The search of the fewer blocks that are left when what follows one another is glued.
+
+`spaces.memory.succession` glues, and `spaces.memory.regluing` does so again and again.
 
 A program of a thousand buffers may come down to fifty blocks, about which exact questions are answered in a moment. Which limit on the live
 sum is the best one differs from one instance to the next, so there are several gluings; each gets a turn, then new ones and the best of
