@@ -11,7 +11,7 @@
 enum { DONE = 0, STOPPED = 2, NO_MEMORY = 3 };
 enum { TRIALS_PER_LOOK = 64 }; /* at the clock */
 enum { MOST_AT_A_POINT = 200, MOST_WITH_WHEELS = 40 }; /* blocks that begin, or end, above which nothing, or no wheel, is looked for there */
-enum { MOST_RUINED = 64, LOG_SMALL = 5, MOST_DEPTH = 200 };
+enum { MOST_RUINED = 64, LOG_SMALL = 5, POLISH = 2000, MOST_DEPTH = 200 };
 enum { EARLY, LATE, OVER, LEFT, MIDDLE };
 
 typedef struct {
@@ -270,9 +270,9 @@ static void ruin_some(State *s)
         if (s->block[chosen[k]].place != NONE) ruin(s, chosen[k], deeper, small);
 }
 
-static void try_once(State *s, double warmth)
+/* Some of what is glued comes apart, and is glued in another order. */
+static void glue_anew(State *s)
 {
-    double before = s->left + s->price;
     ruin_some(s);
     s->trial = next_random(s);
     s->noise = MOST_NOISE * uniform(s) * uniform(s);
@@ -282,8 +282,24 @@ static void try_once(State *s, double warmth)
     s->left_out = 0.0;
     glue_all(s);
     forget_touched(s);
+}
+
+/* A trial that is kept when it is no worse, or by chance. */
+static void try_once(State *s, double warmth)
+{
+    double before = s->left + s->price;
+    glue_anew(s);
     double after = s->left + s->price;
     if (after <= before || (warmth > 0 && uniform(s) < exp((before - after) / warmth))) keep(s);
+    else undo(s);
+}
+
+/* A trial that is kept when what is left is one block again, and no higher. */
+static void lower_once(State *s)
+{
+    int64_t before = s->block[s->there[0]].size;
+    glue_anew(s);
+    if (s->left == 1 && s->block[s->there[0]].size <= before) keep(s);
     else undo(s);
 }
 
@@ -300,10 +316,15 @@ int kilotune_reglue(const RegluingProblem *p, uint64_t seed, int32_t *group, int
         forget_touched(s);
     }
     s->notes = 0;
-    while (status == DONE && s->left > 1 && s->left <= p->most_left && s->looks < p->looks) {
-        if (trials % TRIALS_PER_LOOK == 0 && (*p->stop || nanoseconds_now() > deadline)) status = STOPPED;
-        try_once(s, p->warmth * (1.0 - (double)s->looks / (double)p->looks));
-        trials++;
+    int64_t looks = p->looks, height = INT64_MAX;
+    while (status == DONE && s->left <= p->most_left && s->looks < looks) {
+        if (trials++ % TRIALS_PER_LOOK == 0 && (*p->stop || nanoseconds_now() > deadline)) status = STOPPED;
+        if (s->left > 1) {
+            try_once(s, p->warmth * (1.0 - (double)s->looks / (double)p->looks));
+            continue;
+        }
+        if (height == INT64_MAX) looks = s->looks + (int64_t)POLISH * p->n < looks ? s->looks + (int64_t)POLISH * p->n : looks, height = 0;
+        lower_once(s);
     }
     if (status != NO_MEMORY) {
         spread(s, group, shift);

@@ -61,11 +61,14 @@ NOISE = 0.7
 GOOD_VARIATIONS = 4
 """So many, those that led to the lowest peaks, are tried again."""
 
-REGLUING_SHARES = (math.inf, 0.5, math.inf, 1.0, math.inf, 0.25)
+REGLUING_SHARES = (math.inf, math.inf, 0.5, math.inf, math.inf, 1.0, 0.25)
 """The share of the way up to the least peak that live sums may rise by in regluings, one after the other."""
 
 LOOKS_A_BUFFER = 10_000
 """Looks at candidates that a regluing takes at most for each buffer, times Luby's sequence: most end much earlier, and some never."""
+
+REGLUINGS_AT_ONCE = 4
+"""Regluings before another way's turn, as long as each leaves a single block: no two leave the same bytes unused."""
 
 TRIES = 4 * len(VARIATIONS)
 """Gluings before the search is given up where the best placement is far above what others found."""
@@ -150,9 +153,7 @@ class SuccessionSearch:
 
     def _turns_of_gluings(self) -> Iterator[_Gluing]:
         for number in itertools.count():
-            reglued_one = self._new_regluing(number) if self._can_reglue else None
-            if reglued_one is not None:
-                yield reglued_one
+            yield from self._regluings(number)
             new = self._new_gluing(number)
             if new is not None:
                 yield new
@@ -162,6 +163,15 @@ class SuccessionSearch:
             if waiting:
                 yield min(waiting, key=lambda gluing: gluing.least)
 
+    def _regluings(self, number: int) -> Iterator[_Gluing]:
+        """One; some more where it has left a single block, about which nothing is to be searched."""
+        for again in range(REGLUINGS_AT_ONCE if self._can_reglue else 0):
+            found = self._new_regluing(number * REGLUINGS_AT_ONCE + again, luby(number + 1))
+            if found is not None:
+                yield found
+            if found is None or len(found.whole.buffers) > 1:
+                return
+
     def _new_gluing(self, number: int) -> _Gluing | None:
         share, difference = variation = self._variation(number)
         noise = NOISE if number >= len(VARIATIONS) else 0.0
@@ -169,9 +179,9 @@ class SuccessionSearch:
         self.spent += self._work_of_a_pass
         return self._gluing(variation, glued_by_succession(self._buffers, rule, self._random), number)
 
-    def _new_regluing(self, number: int) -> _Gluing | None:
+    def _new_regluing(self, number: int, times: int) -> _Gluing | None:
         most = self._most_bytes(REGLUING_SHARES[number % len(REGLUING_SHARES)])
-        looks = LOOKS_A_BUFFER * luby(number + 1) * len(self._buffers)
+        looks = LOOKS_A_BUFFER * times * len(self._buffers)
         found = reglued(self._buffers, RegluingLimits(looks, most, self._seconds), self._seed + number + 1)
         self.spent += found.looks
         return self._gluing(None, found.whole, number)
