@@ -153,7 +153,6 @@ class SuccessionSearch:
 
     def _turns_of_gluings(self) -> Iterator[_Gluing]:
         for number in itertools.count():
-            yield from self._regluings(number)
             new = self._new_gluing(number)
             if new is not None:
                 yield new
@@ -162,14 +161,18 @@ class SuccessionSearch:
             waiting = [gluing for gluing in self._gluings if self._is_open(gluing)]
             if waiting:
                 yield min(waiting, key=lambda gluing: gluing.least)
+            yield from self._regluings(number)
 
     def _regluings(self, number: int) -> Iterator[_Gluing]:
-        """One; some more where it has left a single block, about which nothing is to be searched."""
-        for again in range(REGLUINGS_AT_ONCE if self._can_reglue else 0):
+        """One; some more where such a one is the best so far and the last one has left a single block, which is not to be searched."""
+        if not self._can_reglue:
+            return
+        for again in range(REGLUINGS_AT_ONCE):
             found = self._new_regluing(number * REGLUINGS_AT_ONCE + again, luby(number + 1))
             if found is not None:
                 yield found
-            if found is None or len(found.whole.buffers) > 1:
+            best = min(self._gluings, key=lambda gluing: gluing.least, default=None)
+            if found is None or len(found.whole.buffers) > 1 or best is None or best.variation is not None:
                 return
 
     def _new_gluing(self, number: int) -> _Gluing | None:
