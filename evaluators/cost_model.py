@@ -15,6 +15,7 @@ from kilotune.codegen.arrays import FloatArray, IntArray
 from kilotune.codegen.diagnostics import InputError
 from kilotune.codegen.emit.shape import CodeShape
 from kilotune.codegen.fixed.table import FixedBatch
+from kilotune.codegen.json_values import shown, shown_at
 from kilotune.evaluators.code_size import CodeSize
 from kilotune.evaluators.cost_counts import CostFeatures
 from kilotune.evaluators.cost_features import FEATURES, NUMBERS, Terms
@@ -57,10 +58,10 @@ def parse_cost_table(text: str, path: str) -> CostTable:
     objects = ("cycles", "compact", "made")
     for key, kind, expected in (*((name, dict, "an object") for name in objects), ("target", str, "a text")):
         if not isinstance(content.get(key), kind):
-            found = repr(content[key]) if key in content else "nothing"
-            raise InputError(path, place=key, expected=expected, found=found)
-    if content.get("schema", SCHEMA) != SCHEMA:
-        raise InputError(path, place="schema", expected=str(SCHEMA), found=repr(content["schema"]))
+            raise InputError(path, place=key, expected=expected, found=shown_at(content, key))
+    schema = content.get("schema", SCHEMA)
+    if schema != SCHEMA or isinstance(schema, bool):
+        raise InputError(path, place="schema", expected=str(SCHEMA), found=shown(schema))
     for key in ("cycles", "compact"):
         _check_cycles(content[key], key, path)
     return CostTable(content["target"], content["cycles"], content["made"], content["compact"])
@@ -71,7 +72,7 @@ def _check_cycles(cycles: Mapping[str, Any], key: str, path: str) -> None:
         if name not in NUMBERS:
             raise InputError(path, place=f"{key}.{name}", expected="a feature of a cost table", found="an unknown name")
         if not isinstance(value, int | float) or isinstance(value, bool) or not 0 <= value < 1e9:
-            raise InputError(path, place=f"{key}.{name}", expected="cycles, from 0", found=repr(value))
+            raise InputError(path, place=f"{key}.{name}", expected="cycles, from 0", found=shown(value))
 
 
 def parse_json_object(text: str, path: str) -> dict[str, Any]:

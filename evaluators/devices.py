@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from kilotune.codegen.diagnostics import InputError
+from kilotune.codegen.json_values import shown, shown_at
 from kilotune.codegen.text_files import read_text_file
 from kilotune.evaluators.architectures.registry import architecture_of, architectures, boards, known_processors
 from kilotune.evaluators.cost_model import CostTable, parse_cost_table, parse_json_object
@@ -78,12 +79,12 @@ def device_from_json(content: Mapping[str, Any], path: str) -> Device:
     for key in ("name", "description", "processor", "cost_table"):
         value = values.get(key, None if key in ("name", "processor") else "")
         if not isinstance(value, str) or (key in ("name", "processor") and not value):
-            raise InputError(path, place=key, expected="a text", found="nothing" if value is None else repr(value))
+            raise InputError(path, place=key, expected="a text", found=shown_at(content, key))
     for key, most in (("flash_bytes", 1 << 32), ("ram_bytes", 1 << 32), ("clock_hz", 10**10)):
         value = values.get(key)
         if not isinstance(value, int) or isinstance(value, bool) or not 0 < value <= most:
-            found = "nothing" if value is None else repr(value)
-            raise InputError(path, place=key, expected=f"a whole number from 1 to {most}", found=found)
+            expected = f"a whole number from 1 to {most}"
+            raise InputError(path, place=key, expected=expected, found=shown_at(content, key))
     if not any(architecture.has(values["processor"]) for architecture in architectures()):
-        raise InputError(path, place="processor", expected=known_processors(), found=repr(values["processor"]))
+        raise InputError(path, place="processor", expected=known_processors(), found=shown(values["processor"]))
     return Device(**values)

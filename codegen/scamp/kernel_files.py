@@ -17,8 +17,8 @@ from typing import Any
 
 from kilotune.codegen.counts import counted
 from kilotune.codegen.diagnostics import InputError
+from kilotune.codegen.json_values import JsonConstant, shown
 from kilotune.codegen.scamp.instructions import INSTRUCTION_SETS, REGISTERS
-from kilotune.codegen.scamp.json_values import JsonConstant, shown
 from kilotune.codegen.scamp.kernel import MAXIMUM_DEPTH, Kernel, KernelSet
 from kilotune.codegen.scamp.network import ChipNetwork
 from kilotune.codegen.scamp.network_files import parse_network

@@ -11,7 +11,7 @@ from typing import Any
 
 from kilotune.codegen.counts import counted
 from kilotune.codegen.diagnostics import InputError
-from kilotune.codegen.scamp.json_values import shown
+from kilotune.codegen.json_values import shown
 from kilotune.codegen.scamp.network import ChipNetwork, DenseLayer, Region
 
 MOST_LAYERS = 8

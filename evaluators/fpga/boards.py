@@ -10,6 +10,7 @@ from types import MappingProxyType
 from typing import Any
 
 from kilotune.codegen.diagnostics import InputError
+from kilotune.codegen.json_values import shown, shown_at
 from kilotune.codegen.text_files import read_text_file
 from kilotune.evaluators.cost_model import parse_json_object
 from kilotune.evaluators.fpga.tools import ToolChoice
@@ -211,14 +212,14 @@ def board_from_json(content: Mapping[str, Any], path: str) -> Board:
             raise InputError(path, place=str(key), expected="a key of a board", found="an unknown key")
     for key in ("name", "family"):
         if not isinstance(content.get(key), str) or not content[key]:
-            raise InputError(path, place=key, expected="a text", found=_found(content, key))
+            raise InputError(path, place=key, expected="a text", found=shown_at(content, key))
     if content["family"] not in FAMILIES:
-        raise InputError(path, place="family", expected=f"one of {', '.join(FAMILIES)}", found=repr(content["family"]))
+        raise InputError(path, place="family", expected=f"one of {', '.join(FAMILIES)}", found=shown(content["family"]))
     part = _part(content, path)
     for key in counts:
         value = content.get(key)
         if not isinstance(value, int) or isinstance(value, bool) or value < 0:
-            raise InputError(path, place=key, expected="a whole number from 0", found=_found(content, key))
+            raise InputError(path, place=key, expected="a whole number from 0", found=shown_at(content, key))
     gates = Gates(*(content[key] for key in counts))
     return Board(content["name"], str(content.get("description", "")), content["family"], part, gates)
 
@@ -227,12 +228,10 @@ def _part(content: Mapping[str, Any], path: str) -> tuple[str, ...]:
     """Arguments of a program, and words of a line in a Makefile."""
     part = content.get("part")
     if not isinstance(part, list) or not all(isinstance(word, str) for word in part):
-        raise InputError(path, place="part", expected="a list of texts", found=_found(content, "part"))
+        raise InputError(path, place="part", expected="a list of texts", found=shown_at(content, "part"))
     for word in part:
         if not word.isprintable():
-            raise InputError(path, place="part", expected="texts of printable characters on one line", found=repr(word))
+            raise InputError(
+                path, place="part", expected="texts of printable characters on one line", found=shown(word)
+            )
     return tuple(part)
-
-
-def _found(content: Mapping[str, Any], key: str) -> str:
-    return repr(content[key]) if key in content else "nothing"

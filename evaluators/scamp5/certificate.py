@@ -24,8 +24,8 @@ from typing import Any
 
 from kilotune.codegen.counts import counted
 from kilotune.codegen.diagnostics import InputError
+from kilotune.codegen.json_values import shown
 from kilotune.codegen.scamp.instructions import INSTRUCTION_SETS
-from kilotune.codegen.scamp.json_values import shown
 from kilotune.codegen.scamp.kernel import MAXIMUM_DEPTH
 from kilotune.codegen.scamp.sums import Cell, Sum
 from kilotune.evaluators.scamp5.common_positions import farthest_move, positions_in_reach, square_class

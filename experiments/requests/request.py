@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from types import UnionType
 from typing import TYPE_CHECKING, Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
+from kilotune.codegen.json_values import shown
 from kilotune.spaces.objectives import LIMITED, Unit
 
 if TYPE_CHECKING:
@@ -61,7 +62,7 @@ def stored_fields(cls: type[StoredT], stored: Mapping[str, Any], what: str) -> S
         if not _is_of(value, types[field_.name]):
             raise ValueError(
                 f"the stored {what} is damaged: expected {_words(types[field_.name])} as {field_.name!r}, "
-                f"found {repr(value)[:60]}"
+                f"found {shown(value)}"
             )
         values[field_.name] = value
     return cls(**values)

@@ -1,4 +1,6 @@
-"""The search of the fewer blocks that are left when what follows one another is glued (`spaces.memory.succession`).
+"""The search of the fewer blocks that are left when what follows one another is glued.
+
+`spaces.memory.succession` glues, and `spaces.memory.regluing` does so again and again.
 
 A program of a thousand buffers may come down to fifty blocks, about which exact questions are answered in a moment. Which limit on the live
 sum is the best one differs from one instance to the next, so there are several gluings; each gets a turn, then new ones and the best of
@@ -18,10 +20,12 @@ import numpy as np
 
 from kilotune.codegen.arrays import IntArray
 from kilotune.spaces.memory.arrays import BufferArrays
+from kilotune.spaces.memory.capacity_question import luby
 from kilotune.spaces.memory.falling import fallen
 from kilotune.spaces.memory.gluing import GluedBuffers
 from kilotune.spaces.memory.missing_mates import has_gaps
 from kilotune.spaces.memory.orders import best_greedy
+from kilotune.spaces.memory.regluing import RegluingLimits, can_reglue, reglued
 from kilotune.spaces.memory.succession import SuccessionRule, glued_by_succession
 
 MOST_BUFFERS = 20_000
@@ -57,7 +61,16 @@ NOISE = 0.7
 GOOD_VARIATIONS = 4
 """So many, those that led to the lowest peaks, are tried again."""
 
-TRIES = 2 * len(VARIATIONS)
+REGLUING_SHARES = (math.inf, math.inf, 0.5, math.inf, math.inf, 1.0, 0.25)
+"""The share of the way up to the least peak that live sums may rise by in regluings, one after the other."""
+
+LOOKS_A_BUFFER = 10_000
+"""Looks at candidates that a regluing takes at most for each buffer, times Luby's sequence: most end much earlier, and some never."""
+
+REGLUINGS_AT_ONCE = 4
+"""Regluings before another way's turn, as long as each leaves a single block: no two leave the same bytes unused."""
+
+TRIES = 4 * len(VARIATIONS)
 """Gluings before the search is given up where the best placement is far above what others found."""
 
 FAR_ABOVE = 1.02
@@ -83,7 +96,7 @@ class PeakSearch(Protocol):
 
 @dataclass
 class _Gluing:
-    variation: tuple[float, float]
+    variation: tuple[float, float] | None  # None: reglued
     whole: GluedBuffers
     search: PeakSearch
     least: float = math.inf  # peak of all buffers that came of it
@@ -101,6 +114,8 @@ class SuccessionSearch:
         self._random = np.random.default_rng(seed)
         self._has_gaps = has_gaps(buffers)
         self._bound = int(buffers.section_bytes.max())
+        self._can_reglue = not self._has_gaps and can_reglue(buffers)
+        self._seconds = math.inf
         self._gluings: list[_Gluing] = []
         self._turns = self._turns_of_gluings()
         self._current: _Gluing | None = None
@@ -118,7 +133,7 @@ class SuccessionSearch:
     def improve(self, peak_bytes: int, goal_bytes: int, seconds: float) -> IntArray | None:
         """A step, where the least peak so far is this one; the placement of all buffers that came of it (bytes, shape (buffers,)), when
         a turn ended with a new one."""
-        self._peak = peak_bytes
+        self._peak, self._seconds = peak_bytes, seconds
         if self._current is None:
             self._current = next(self._turns, None)
             if self._current is None:
@@ -146,20 +161,45 @@ class SuccessionSearch:
             waiting = [gluing for gluing in self._gluings if self._is_open(gluing)]
             if waiting:
                 yield min(waiting, key=lambda gluing: gluing.least)
+            yield from self._regluings(number)
+
+    def _regluings(self, number: int) -> Iterator[_Gluing]:
+        """One; some more where such a one is the best so far and the last one has left a single block, which is not to be searched."""
+        if not self._can_reglue:
+            return
+        for again in range(REGLUINGS_AT_ONCE):
+            found = self._new_regluing(number * REGLUINGS_AT_ONCE + again, luby(number + 1))
+            if found is not None:
+                yield found
+            best = min(self._gluings, key=lambda gluing: gluing.least, default=None)
+            if found is None or len(found.whole.buffers) > 1 or best is None or best.variation is not None:
+                return
 
     def _new_gluing(self, number: int) -> _Gluing | None:
         share, difference = variation = self._variation(number)
-        most = self._bound + share * max(self._peak - 1 - self._bound, 0) if share < math.inf else math.inf
         noise = NOISE if number >= len(VARIATIONS) else 0.0
-        rule = SuccessionRule(most, difference, noise, self._has_gaps)
-        self._tried += 1
+        rule = SuccessionRule(self._most_bytes(share), difference, noise, self._has_gaps)
         self.spent += self._work_of_a_pass
-        whole = glued_by_succession(self._buffers, rule, self._random)
+        return self._gluing(variation, glued_by_succession(self._buffers, rule, self._random), number)
+
+    def _new_regluing(self, number: int, times: int) -> _Gluing | None:
+        most = self._most_bytes(REGLUING_SHARES[number % len(REGLUING_SHARES)])
+        looks = LOOKS_A_BUFFER * times * len(self._buffers)
+        found = reglued(self._buffers, RegluingLimits(looks, most, self._seconds), self._seed + number + 1)
+        self.spent += found.looks
+        return self._gluing(None, found.whole, number)
+
+    def _gluing(self, variation: tuple[float, float] | None, whole: GluedBuffers | None, number: int) -> _Gluing | None:
+        self._tried += 1
         if whole is None:
             return None
         search = self._search_of(whole.buffers, best_greedy(whole.buffers)[1], self._seed + number)
         self._gluings.append(_Gluing(variation, whole, search))
         return self._gluings[-1]
+
+    def _most_bytes(self, share: float) -> float:
+        """What live sums may rise to."""
+        return self._bound + share * max(self._peak - 1 - self._bound, 0) if share < math.inf else math.inf
 
     def _variation(self, number: int) -> tuple[float, float]:
         """Each in its turn, then the best ones."""
@@ -167,7 +207,8 @@ class SuccessionSearch:
             return VARIATIONS[(number + self._seed) % len(VARIATIONS)]
         least = dict.fromkeys(VARIATIONS, math.inf)
         for gluing in self._gluings:
-            least[gluing.variation] = min(least[gluing.variation], gluing.least)
+            if gluing.variation is not None:
+                least[gluing.variation] = min(least[gluing.variation], gluing.least)
         return sorted(VARIATIONS, key=lambda variation: least[variation])[number % GOOD_VARIATIONS]
 
     def _is_open(self, gluing: _Gluing) -> bool:

@@ -22,6 +22,7 @@ SHARED = {
     "spaces/cm/annealing.c": ("Network", "State"),
     "spaces/cm/arrangement.c": ("StageGraph",),
     "spaces/cm/core_sharing.h": ("Rooms",),
+    "spaces/memory/regluing.c": ("RegluingProblem",),
     "spaces/memory/skyline.c": ("SkylineProblem",),
     "spaces/reverse_split/cell_annealing.c": ("CellProblem", "CellChoice"),
     "spaces/reverse_split/changing_constants.c": ("ChangingProblem", "ChangingChoice"),

@@ -1,8 +1,10 @@
-"""Values of a kernel file as an error message shows them. Its numbers are read as integers and fractions, exactly."""
+"""Values of a JSON file as an error message shows them. Numbers of kernel files are read as integers and fractions, exactly."""
 
 from __future__ import annotations
 
 import itertools
+import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -28,12 +30,19 @@ def shown(value: Any) -> str:
     return text if len(text) <= MOST_SHOWN else text[: MOST_SHOWN - 3] + "..."
 
 
+def shown_at(content: Mapping[str, Any], key: str) -> str:
+    """The value of an object's key; "nothing" where there is none."""
+    return shown(content[key]) if key in content else "nothing"
+
+
 def _as_written(value: Any, nested: int = 0) -> str:
-    """With the file's words for null, true and false; as much of it as a message has room for, at least."""
+    """With the file's words for null, true, false and what is no finite number; as much of it as a message has room for, at least."""
     if value is None or isinstance(value, bool):
         return {None: "null", True: "true", False: "false"}[value]
     if isinstance(value, (Fraction, JsonConstant)):
         return shown(value)
+    if isinstance(value, float):
+        return json.dumps(value)
     if not isinstance(value, (list, dict)) or nested > MOST_SHOWN:
         return repr(value) if not isinstance(value, (list, dict)) else "..."
     if isinstance(value, list):
