@@ -35,6 +35,10 @@ SHARE_OF_SPLITS = 0.2
 MOST_DIFFERENT = 0.5
 """Different weights a cell. Of single 8-bit 3x3 kernels one round and the plan that it ends with took 4 of 5 seconds."""
 
+LAST_OF_SLOW_SPLITS = 0.25
+"""When rounds of splits that take seconds have their turns: in the last part of the time. Before, they fall into the construction of long
+kernels, which then ends without a program: four 8-bit 3x3 kernels took a second of three for a round, and 157 macros for 110."""
+
 MOST_STARTS = 4
 SPLIT_EVERY: Mapping[str, int] = MappingProxyType({"auke": 4, "scamp5": 40})
 MOST_BARREN = 2
@@ -99,14 +103,16 @@ def _cheapest(
         threads=threads,
     )
     plan: Plan | None = None
-    splits_every = SPLIT_EVERY["scamp5" if _splits_are_slow(problem) else problem.target]
+    slow = _splits_are_slow(problem)
+    splits_every = SPLIT_EVERY["scamp5" if slow else problem.target]
+    splits_from = (LAST_OF_SLOW_SPLITS if slow else 1.0) * seconds_left()
     for number, standing in enumerate(found):
         bound = max(bound, float(standing.bound))
         candidate = None
         if standing.plan is not None and standing.plan != plan and standing.cost <= pool.best:
             plan = standing.plan
             candidate = space.program_candidate(plan)
-        elif (number + 1) % (splits_every * (1 + barren)) == 0 and pool.best > bound:
+        elif (number + 1) % (splits_every * (1 + barren)) == 0 and pool.best > bound and seconds_left() <= splits_from:
             candidate = next(splits, None)
             barren = barren + 1 if candidate is None else 0
         if candidate is not None:
