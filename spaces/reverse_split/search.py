@@ -103,9 +103,8 @@ def _cheapest(
         threads=threads,
     )
     plan: Plan | None = None
-    slow = _splits_are_slow(problem)
-    splits_every = SPLIT_EVERY["scamp5" if slow else problem.target]
-    splits_from = (LAST_OF_SLOW_SPLITS if slow else 1.0) * seconds_left()
+    splits_every, share = _turns_of_splits(problem)
+    splits_from = share * seconds_left()
     for number, standing in enumerate(found):
         bound = max(bound, float(standing.bound))
         candidate = None
@@ -124,6 +123,12 @@ def _cheapest(
 def _candidates_first(problem: SplitProblem) -> int:
     """Plans of splits before anything else; none for kernels whose rounds take seconds and end longer than what is constructed."""
     return 0 if _splits_are_slow(problem) else CANDIDATES_FIRST[problem.target]
+
+
+def _turns_of_splits(problem: SplitProblem) -> tuple[int, float]:
+    """After how many steps a round of splits has its turn, and from which share of the time on, counted from the end."""
+    slow = _splits_are_slow(problem)
+    return SPLIT_EVERY["scamp5" if slow else problem.target], LAST_OF_SLOW_SPLITS if slow else 1.0
 
 
 def _splits_are_slow(problem: SplitProblem) -> bool:

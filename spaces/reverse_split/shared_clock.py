@@ -12,10 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import islice
 
-from kilotune.search.space import ExactStep, Option
-
-Clock = Callable[[], float]
-"""The seconds that are left; infinity without a limit."""
+from kilotune.search.space import Clock, ExactStep, Option
 
 
 @dataclass

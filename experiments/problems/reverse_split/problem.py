@@ -75,7 +75,10 @@ WITHOUT_MACROS = (
     f"There is no C++ of this program: the chip's macros of its instructions were not brought into {len(REGISTERS)} registers "
     f"(--target {SCAMP5.name} searches programs of macros)."
 )
-WITHOUT_NETWORK = f"There is no C++ of the whole network: each kernel's set pixels take a digital register, and the chip has {MOST_MAPS} for them."
+WITHOUT_NETWORK = (
+    "There is no C++ of the whole network: each kernel's set pixels take a digital register, "
+    f"and the chip has {MOST_MAPS} for them."
+)
 WITHOUT_COMPILER = "Without a C compiler no program is improved or proved beyond its splits: see `tune doctor`."
 
 
