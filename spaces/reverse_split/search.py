@@ -103,8 +103,7 @@ def _cheapest(
         threads=threads,
     )
     plan: Plan | None = None
-    splits_every, share = _turns_of_splits(problem)
-    splits_from = share * seconds_left()
+    splits_every, splits_from = _turns_of_splits(problem, seconds_left())
     for number, standing in enumerate(found):
         bound = max(bound, float(standing.bound))
         candidate = None
@@ -125,10 +124,10 @@ def _candidates_first(problem: SplitProblem) -> int:
     return 0 if _splits_are_slow(problem) else CANDIDATES_FIRST[problem.target]
 
 
-def _turns_of_splits(problem: SplitProblem) -> tuple[int, float]:
-    """After how many steps a round of splits has its turn, and from which share of the time on, counted from the end."""
+def _turns_of_splits(problem: SplitProblem, seconds: float) -> tuple[int, float]:
+    """After how many steps a round of splits has its turn, and from how many seconds before the end on."""
     slow = _splits_are_slow(problem)
-    return SPLIT_EVERY["scamp5" if slow else problem.target], LAST_OF_SLOW_SPLITS if slow else 1.0
+    return SPLIT_EVERY["scamp5" if slow else problem.target], (LAST_OF_SLOW_SPLITS if slow else 1.0) * seconds
 
 
 def _splits_are_slow(problem: SplitProblem) -> bool:
