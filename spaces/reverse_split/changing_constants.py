@@ -142,7 +142,8 @@ def changing_plans(
     for number in itertools.count():
         plan: Plan | None = None
         doubled = min(number // SEARCHES_OF_A_LENGTH, MOST_DOUBLED)
-        shares = _shares(seconds_left, min(SHARE_OF_A_SEARCH * seconds, most * 2**doubled))
+        whole = min(seconds, seconds_left())  # a search that cannot end has found nothing
+        shares = _shares(seconds_left, min(SHARE_OF_A_SEARCH * whole, most * 2**doubled))
         asked = (
             replace(problem, kernels=_with_last(kernels, orders[number % len(orders)])) if problem.has_beam else problem
         )

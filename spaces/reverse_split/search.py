@@ -35,6 +35,10 @@ SHARE_OF_SPLITS = 0.2
 MOST_DIFFERENT = 0.5
 """Different weights a cell. Of single 8-bit 3x3 kernels one round and the plan that it ends with took 4 of 5 seconds."""
 
+LAST_OF_SLOW_SPLITS = 0.25
+"""When rounds of splits that take seconds have their turns: in the last part of the time. Before, they fall into the construction of long
+kernels, which then ends without a program: four 8-bit 3x3 kernels took a second of three for a round, and 157 macros for 110."""
+
 MOST_STARTS = 4
 SPLIT_EVERY: Mapping[str, int] = MappingProxyType({"auke": 4, "scamp5": 40})
 MOST_BARREN = 2
@@ -99,14 +103,14 @@ def _cheapest(
         threads=threads,
     )
     plan: Plan | None = None
-    splits_every = SPLIT_EVERY["scamp5" if _splits_are_slow(problem) else problem.target]
+    splits_every, splits_from = _turns_of_splits(problem, seconds_left())
     for number, standing in enumerate(found):
         bound = max(bound, float(standing.bound))
         candidate = None
         if standing.plan is not None and standing.plan != plan and standing.cost <= pool.best:
             plan = standing.plan
             candidate = space.program_candidate(plan)
-        elif (number + 1) % (splits_every * (1 + barren)) == 0 and pool.best > bound:
+        elif (number + 1) % (splits_every * (1 + barren)) == 0 and pool.best > bound and seconds_left() <= splits_from:
             candidate = next(splits, None)
             barren = barren + 1 if candidate is None else 0
         if candidate is not None:
@@ -118,6 +122,12 @@ def _cheapest(
 def _candidates_first(problem: SplitProblem) -> int:
     """Plans of splits before anything else; none for kernels whose rounds take seconds and end longer than what is constructed."""
     return 0 if _splits_are_slow(problem) else CANDIDATES_FIRST[problem.target]
+
+
+def _turns_of_splits(problem: SplitProblem, seconds: float) -> tuple[int, float]:
+    """After how many steps a round of splits has its turn, and from how many seconds before the end on."""
+    slow = _splits_are_slow(problem)
+    return SPLIT_EVERY["scamp5" if slow else problem.target], (LAST_OF_SLOW_SPLITS if slow else 1.0) * seconds
 
 
 def _splits_are_slow(problem: SplitProblem) -> bool:

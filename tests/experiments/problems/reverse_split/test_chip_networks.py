@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import subprocess
 from pathlib import Path
@@ -15,6 +16,7 @@ from kilotune.evaluators.scamp5.symbolic import prove
 from kilotune.experiments.problems.reverse_split.figures.stage_figures import stages_section
 from kilotune.experiments.problems.reverse_split.networks import NETWORKS, bundled_file
 from kilotune.experiments.problems.reverse_split.problem import (
+    WITHOUT_NETWORK,
     KernelProblem,
     build_problem,
     command_options,
@@ -22,6 +24,7 @@ from kilotune.experiments.problems.reverse_split.problem import (
 )
 from kilotune.experiments.requests.request import limit_text, parse_limit
 from kilotune.experiments.studies.request_parsing import request_from
+from kilotune.search.space import Trial
 from kilotune.spaces.reverse_split.space import ReverseSplitSpace
 
 STUB = """
@@ -148,3 +151,21 @@ def test_the_report_draws_an_image_an_instruction(digits: Path) -> None:
     assert len(figure.figure.data) == program.instructions + 1  # type: ignore[union-attr]
     plain = built("sobel")
     assert stages_section(prove(first_text(plain), plain.wanted.sums, plain.wanted.depth), plain.measured) is not None
+
+
+@pytest.mark.parametrize("kernels", [8, 9])
+def test_a_network_of_too_many_kernels_for_its_cpp_says_so(kernels: int) -> None:
+    rows = [[[1, 0, -1], [0, number, 0], [-1, 0, 1]] for number in range(1, kernels + 1)]
+    network = {
+        "side": 28, "binarised_at": 128, "level": 80, "thresholds": [10] * kernels, "regions": [[0, 0, 28, 28]],
+        "layers": [{"weights": [[1, -1]] * kernels, "biases": [0, 0]}],
+    }  # fmt: skip
+    problem = built(json.dumps({"kernels": rows, "network": network}))
+    assert isinstance(problem.space, ReverseSplitSpace)
+    candidate = problem.space.program_candidate(problem.space.first_plan)
+    trial = Trial(0, candidate, problem.space.evaluate([candidate])[0])
+    texts, details = problem.texts(trial), problem.details(trial)
+    assert ("network" in texts) == (kernels == 8)
+    assert details.get("without_network") == (None if kernels == 8 else WITHOUT_NETWORK)
+    for lines in (problem.lines(trial), texts["program"].splitlines()):
+        assert any(WITHOUT_NETWORK in line for line in lines) == (kernels == 9)
