@@ -71,10 +71,14 @@ class SplitProblem:
         return kernels > self.registers or kernels == len(REGISTERS)
 
     @property
+    def digits(self) -> int:
+        """Signed binary digits of all weights together."""
+        return sum(len(signed_digits(Fraction(weight), 0)) for total in self.wanted for _, weight in total)
+
+    @property
     def has_many_digits(self) -> bool:
-        """Whether all weights together have at least `MANY_DIGITS` signed binary digits."""
-        weights = (weight for total in self.wanted for _, weight in total)
-        return sum(len(signed_digits(Fraction(weight), 0)) for weight in weights) >= MANY_DIGITS
+        """Whether there are at least `MANY_DIGITS`."""
+        return self.digits >= MANY_DIGITS
 
     @property
     def wanted(self) -> tuple[Sum, ...]:

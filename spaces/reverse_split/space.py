@@ -27,6 +27,10 @@ from kilotune.spaces.reverse_split.order_view import order_decisions
 from kilotune.spaces.reverse_split.search import search_programs
 from kilotune.spaces.reverse_split.states import MethodState
 
+DIGITS_OF_A_SLOW_PROCEDURE = 16
+"""From so many signed digits on the paper's procedure takes 0.2 seconds of work and more (a generated 8-bit 3x3 kernel has 19 to 27 of
+them), and next to nothing for Sobel's kernel and its like."""
+
 SEMANTICS = 1
 """Version of what a program of kernels means and costs; part of the fingerprint."""
 
@@ -50,8 +54,9 @@ class ReverseSplitSpace(ReverseSplitCandidates):
         return fingerprint(self.name, SEMANTICS, p.wanted, p.depth, p.target, p.registers, p.goal)
 
     def fallback(self) -> Assignment | None:
-        """For kernels that the procedure takes its time for, the constructed program, which is long, and there at once."""
-        return self.program_candidate(self.first_plan) if self.problem.has_many_digits else None
+        """For kernels that the procedure takes its time for, the constructed program, which is long, and there at once: on a busy machine
+        the procedure's work may take the whole of a short budget, and end without an answer."""
+        return self.program_candidate(self.first_plan) if self.problem.digits >= DIGITS_OF_A_SLOW_PROCEDURE else None
 
     def model(self, trials: Sequence[Trial]) -> CandidateModel:
         """Programs as a CP-SAT model; see `spaces.reverse_split.model`."""
