@@ -303,6 +303,8 @@ static void lower_once(State *s)
     else undo(s);
 }
 
+static int is_over(const RegluingProblem *p, int64_t deadline) { return *p->stop || nanoseconds_now() > deadline; }
+
 /* Glues what belongs together; group and shift of each buffer, of `*left` blocks. report: looks, trials. */
 int kilotune_reglue(const RegluingProblem *p, uint64_t seed, int32_t *group, int64_t *shift, int32_t *left, int64_t *report)
 {
@@ -310,15 +312,16 @@ int kilotune_reglue(const RegluingProblem *p, uint64_t seed, int32_t *group, int
     int64_t deadline = p->nanoseconds < INT64_MAX / 2 ? nanoseconds_now() + p->nanoseconds : INT64_MAX, trials = 0;
     int status = prepare(s, p) ? DONE : NO_MEMORY;
     s->most_lack = LEAST_LACK;
-    for (int32_t point = 0; status == DONE && point < p->points; point++) {
+    for (int32_t point = 0; status == DONE && point < p->points && s->looks < p->looks; point++) {
         touch(s, point);
         glue_all(s);
         forget_touched(s);
+        if (is_over(p, deadline)) status = STOPPED;
     }
     s->notes = 0;
     int64_t looks = p->looks, height = INT64_MAX;
     while (status == DONE && s->left <= p->most_left && s->looks < looks) {
-        if (trials++ % TRIALS_PER_LOOK == 0 && (*p->stop || nanoseconds_now() > deadline)) status = STOPPED;
+        if (trials++ % TRIALS_PER_LOOK == 0 && is_over(p, deadline)) status = STOPPED;
         if (s->left > 1) {
             try_once(s, p->warmth * (1.0 - (double)s->looks / (double)p->looks));
             continue;

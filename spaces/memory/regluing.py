@@ -67,6 +67,8 @@ class Reglued:
 
 def can_reglue(buffers: BufferArrays) -> bool:
     """Whether it can be tried: blocks of one alignment, whose sizes are multiples of it, leave no gaps between them."""
+    if not len(buffers):
+        return False
     alignment = int(buffers.alignment[0])
     aligned = not (buffers.alignment != alignment).any() and not (buffers.size % alignment).any()
     return aligned and load_regluing() is not None

@@ -45,6 +45,7 @@ class FittedSpace:
 
     name = "shiftry"
     prefers_flat = True
+    why_no_model = "of codes that are fitted: leave --fitted out, or choose another strategy"
 
     def __init__(self, formats: ShiftrySpace) -> None:
         """`formats`: the problem without fitting."""

@@ -97,6 +97,7 @@ class PrunedSpace:
 
     name = "shiftry"
     prefers_flat = True
+    why_no_model = "of models with fewer units: leave --pruned out, or choose another strategy"
 
     def __init__(self, whole: TunedFormats, formats_of: Callable[[Task], TunedFormats]) -> None:
         """`whole`: the problem of the whole model; `formats_of`: that of a smaller one."""

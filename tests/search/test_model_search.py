@@ -84,5 +84,17 @@ def test_solves_count_by_the_clock_of_the_budget(procedure_first: bool) -> None:
 
 
 def test_cp_refuses_a_space_without_a_model() -> None:
-    with pytest.raises(ValueError, match="'flat' has none"):
+    with pytest.raises(ValueError, match=r"'flat' has none\.$"):
         make_strategy("cp", FlatProblem(2, 2, 1), 0)
+
+
+@dataclass(frozen=True)
+class SaysWhy(FlatProblem):
+    """It has a way out."""
+
+    why_no_model: str = "of letters: use numbers"
+
+
+def test_cp_says_why_a_space_has_no_model() -> None:
+    with pytest.raises(ValueError, match=r"'flat' has none of letters: use numbers\.$"):
+        make_strategy("cp", SaysWhy(2, 2, 1), 0)

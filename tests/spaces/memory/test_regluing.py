@@ -131,3 +131,20 @@ def test_the_same_seed_glues_the_same() -> None:
     assert (first.whole.group == second.whole.group).all()
     assert (first.whole.shift == second.whole.shift).all()
     assert first.looks == second.looks
+
+
+def test_the_first_gluing_keeps_to_the_limits_too() -> None:
+    """Of all lives between forty points, five times over, which are much alike."""
+    lives = [(40 * k + a, 40 * k + b) for k in range(5) for a in range(40) for b in range(a + 1, 41)]
+    lower, upper = np.array(lives).T
+    buffers = BufferArrays(
+        lower.copy(), upper.copy(), np.random.default_rng(3).integers(900, 1001, len(lives)), np.ones_like(lower)
+    )
+    all_points = reglued(buffers, RegluingLimits(1_000_000), 1).looks
+    assert reglued(buffers, RegluingLimits(1), 1).looks < all_points / 10
+    assert reglued(buffers, RegluingLimits(1_000_000, seconds=0.0), 1).looks < all_points / 10
+
+
+def test_nothing_is_not_reglued() -> None:
+    none = np.zeros(0, dtype=np.int64)
+    assert not can_reglue(BufferArrays(none, none, none, none))
