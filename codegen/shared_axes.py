@@ -32,16 +32,16 @@ class SharedAxes:
 
     def _take_in(self, operation: ir.Operation) -> None:
         views = [operation.out, *(one for one in operation.operands if isinstance(one, ir.View))]
-        if not all(view == ir.whole(self._variables[view.variable]) for view in views):
+        if any(axes_of(view, self._variables[view.variable]) is None for view in views):
             self._close(operation.out.variable)
             for view in views[1:]:
                 self._read_in_part(view)
             return
         match operation:
             case ir.MatMul(out=out, a=a, b=b, completion=None):
-                self._join((out.variable, 0), (a.variable, 0))
-                self._join((out.variable, 1), (b.variable, 1))
-                self._join((a.variable, 1), (b.variable, 0))
+                self._join(self._axis(out, 0), self._axis(a, 0))
+                self._join(self._axis(out, 1), self._axis(b, 1))
+                self._join(self._axis(a, 1), self._axis(b, 0))
             case ir.Pointwise() | ir.TableFunction() | ir.Binary() | ir.Select() | ir.Fill():
                 self._join_elements(operation.out, views[1:])
             case _:
@@ -60,12 +60,19 @@ class SharedAxes:
         for view in read:
             if view.shape == out.shape:
                 for axis in range(len(out.shape)):
-                    self._join((out.variable, axis), (view.variable, axis))
+                    self._join(self._axis(out, axis), self._axis(view, axis))
             else:  # one element for all
                 self._close(view.variable)
 
-    def _join(self, one: Axis, other: Axis) -> None:
-        self._parents[self._root(one)] = self._root(other)
+    def _axis(self, view: ir.View, axis: int) -> Axis | None:
+        """Which axis of its variable that of a view of the whole variable is; None where it has one place."""
+        of_view = axes_of(view, self._variables[view.variable])
+        found = None if of_view is None else of_view[axis]
+        return None if found is None else (view.variable, found)
+
+    def _join(self, one: Axis | None, other: Axis | None) -> None:
+        if one is not None and other is not None:
+            self._parents[self._root(one)] = self._root(other)
 
     def _close(self, variable: str) -> None:
         self._closed |= {axis for axis in self._parents if axis[0] == variable}
@@ -86,6 +93,19 @@ class SharedAxes:
             places = {place for axis in axes for place in self._sliced.get(axis, ())}
             if root not in closed and bool(places) == sliced:
                 yield tuple(axes), np.array(sorted(places), dtype=np.int64)
+
+
+def axes_of(view: ir.View, variable: ir.Variable) -> tuple[int | None, ...] | None:
+    """For each axis of a view of a whole variable which of the variable's it is, None for one with one place; None for any other view.
+    A vector may be read as a row or as a column."""
+    long = [axis for axis, extent in enumerate(variable.shape) if extent > 1]
+    axes = [axis for axis, extent in enumerate(view.shape) if extent > 1]
+    strides = ir.row_major_strides(variable.shape)
+    alike = [(view.shape[a], view.strides[a]) for a in axes] == [(variable.shape[a], strides[a]) for a in long]
+    if not alike or view.offset != ir.Affine(0):
+        return None
+    found = dict(zip(axes, long, strict=True))
+    return tuple(found.get(axis) for axis in range(len(view.shape)))
 
 
 def slice_of(view: ir.View, variable: ir.Variable) -> range | None:
@@ -116,6 +136,15 @@ def resized(program: ir.Program, parameters: Mapping[str, FloatArray], kept: Map
         before, after = changed[view.variable]
         if view == ir.whole(before):
             return ir.whole(after)
+        axes = axes_of(view, before)
+        if axes is not None:
+            strides = ir.row_major_strides(after.shape)
+            placed = list(zip(axes, view.shape, view.strides, strict=True))
+            return replace(
+                view,
+                shape=tuple(extent if axis is None else after.shape[axis] for axis, extent, _ in placed),
+                strides=tuple(stride if axis is None else strides[axis] for axis, _, stride in placed),
+            )
         stride = ir.row_major_strides(before.shape)[0]
         first = int(np.searchsorted(kept[view.variable, 0], view.offset.constant // stride))
         return replace(view, offset=ir.Affine(first * stride))

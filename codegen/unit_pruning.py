@@ -18,7 +18,7 @@ from kilotune.codegen import ir
 from kilotune.codegen.arrays import FloatArray, IntArray
 from kilotune.codegen.float_evaluator import run_float
 from kilotune.codegen.looped_steps import LoopedSteps, loop_steps, sample_blocks
-from kilotune.codegen.shared_axes import Axis, SharedAxes, resized
+from kilotune.codegen.shared_axes import Axis, SharedAxes, axes_of, resized
 from kilotune.codegen.straight_line import OperationInstance
 
 RIDGE = 1e-4
@@ -112,12 +112,15 @@ def _readers(program: ir.Program) -> list[_Reader]:
 def _bias(program: ir.Program, product: ir.MatMul, every: Sequence[ir.Operation], reads: Sequence[str]) -> str | None:
     """The parameter that is added to all that a product computes, where that is a vector."""
     fixed = {v.name for v in program.variables if v.role is ir.Role.PARAMETER}
+    sums = product.out.variable
     for operation in every:
-        if isinstance(operation, ir.Add) and product.out in operation.operands and 1 in product.out.shape:
-            others = [one for one in operation.operands if isinstance(one, ir.View) and one != product.out]
+        views = [one for one in operation.operands if isinstance(one, ir.View)]
+        if isinstance(operation, ir.Add) and sums in {one.variable for one in views} and 1 in product.out.shape:
+            others = [one for one in views if one.variable != sums]
             if len(others) == 1 and others[0].variable in fixed and reads.count(others[0].variable) == 1:
-                alike = others[0].shape == product.out.shape
-                return others[0].variable if alike and reads.count(product.out.variable) == 1 else None
+                whole = all(axes_of(one, program.variable(one.variable)) is not None for one in views)
+                alike = whole and others[0].size == product.out.size
+                return others[0].variable if alike and reads.count(sums) == 1 else None
     return None
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -37,6 +39,40 @@ def perceptron(seed: int) -> FloatModel:
     )
     program = ir.Program("perceptron", tuple(variables), body, v["scores"], ir.ResultKind.REAL)
     return FloatModel(program, {name: rng.normal(size=shape) for name, shape in shapes.items()})
+
+
+def imported_perceptron(seed: int) -> FloatModel:
+    """The same, as an importer writes it: a vector is a row, and read as a column where a product needs one."""
+    whole = perceptron(seed)
+    shapes = {
+        "B1": (UNITS,),
+        "B2": (SCORES,),
+        **dict.fromkeys(("b", "h"), (1, UNITS)),
+        "scores": (1, SCORES),
+        "X": (1, INPUTS),
+    }
+    variables = tuple(replace(one, shape=shapes.get(one.name, one.shape)) for one in whole.program.variables)
+    v = {one.name: ir.whole(one) for one in variables}
+
+    def row(name: str) -> ir.View:
+        size = whole.program.variable(name).size
+        return ir.View(name, (1, size), (0, 1))
+
+    def column(name: str) -> ir.View:
+        size = whole.program.variable(name).size
+        return ir.View(name, (size, 1), (1, 0))
+
+    body = (
+        ir.MatMul(v["a"], HERE, v["W1"], column("X")),
+        ir.Add(v["b"], HERE, row("a"), row("B1")),
+        ir.Tanh(v["h"], HERE, v["b"]),
+        ir.MatMul(v["c"], HERE, v["W2"], column("h")),
+        ir.Add(v["scores"], HERE, row("c"), row("B2")),
+    )
+    program = replace(whole.program, variables=variables, body=body, result=v["scores"])
+    return FloatModel(
+        program, {**whole.parameters, **{name: whole.parameters[name].reshape(-1) for name in ("B1", "B2")}}
+    )
 
 
 def tree(seed: int) -> FloatModel:
@@ -75,13 +111,16 @@ def smaller_of(model: FloatModel) -> SmallerModel:
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_the_unit_is_left_out_that_is_missed_least_and_the_others_make_up_for_it(seed: int) -> None:
-    model = perceptron(seed)
+@pytest.mark.parametrize("made", [perceptron, imported_perceptron])
+def test_the_unit_is_left_out_that_is_missed_least_and_the_others_make_up_for_it(
+    made: Callable[[int], FloatModel], seed: int
+) -> None:
+    model = made(seed)
     features = np.random.default_rng(seed + 10).normal(size=(80, INPUTS))
     pruning = UnitPruning(model, features, np.ones(80))
     (group,) = unit_groups(model.program)
     assert (group.name, group.size) == ("h", UNITS)
-    hidden = np.tanh(features @ model.parameters["W1"].T + model.parameters["B1"].T)
+    hidden = np.tanh(features @ model.parameters["W1"].T + model.parameters["B1"].reshape(1, -1))
     wanted = outputs(model, features)
     least = []
     for unit in range(UNITS):  # by least squares on the hidden values themselves

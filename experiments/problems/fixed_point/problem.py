@@ -117,8 +117,9 @@ class ModelProblem(TunedModel):
 
     def export_for(self, trial: Trial, folder: Path, target: str, level: str | None) -> dict[str, str]:
         """The program as a project for a target; see `export_program`."""
-        given = self.of_candidate(trial.assignment).given_input(project_target(target).input_way)
-        return export_program(self, trial, folder, target, level, given.layer_profile(trial, level))
+        own = self.of_candidate(trial.assignment)
+        given = own.given_input(project_target(target).input_way)
+        return export_program(own, trial, folder, target, level, given.layer_profile(trial, level))
 
     def layer_profile(self, trial: Trial, level: str | None, measured: bool = True) -> ProgramProfile:
         """See `profile_program`."""

@@ -149,6 +149,10 @@ def test_the_exported_program_of_a_smaller_model_computes_what_was_measured(tmp_
     candidate = {UNITS: option, **{d.name: d.options[1] for d in space.of_units(option).decisions}}
     trial = Trial(0, candidate, space.evaluate([candidate])[0], 0.0)
     problem.export(trial, tmp_path / "out")
-    ran = subprocess.run(["make", "-C", str(tmp_path / "out"), "check"], capture_output=True, text=True, check=False)
-    assert ran.returncode == 0, ran.stdout + ran.stderr
+    problem.export_for(trial, tmp_path / "again", "c", None)
+    for folder in ("out", "again"):
+        ran = subprocess.run(
+            ["make", "-C", str(tmp_path / folder), "check"], capture_output=True, text=True, check=False
+        )
+        assert ran.returncode == 0, ran.stdout + ran.stderr
     assert problem.test_metrics(candidate)["disagreements"] == trial.metrics["disagreements"]
