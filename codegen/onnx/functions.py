@@ -53,6 +53,11 @@ def _clipped_line(x: Array, slope: Any, offset: Any, low: Any, high: Any) -> Arr
 CLIPPED_LINE = "ClippedLine"
 """A straight line between two limits: no operator of ONNX, but what several of them are together."""
 
+SHIFTED_POWER = "ShiftedPower"
+"""A power of the argument plus a number: no operator of ONNX either."""
+
+OUR_OWN = (CLIPPED_LINE, SHIFTED_POWER)
+
 FUNCTIONS: Mapping[str, Callable[..., Array]] = MappingProxyType(
     {
         "Sigmoid": _sigmoid,
@@ -77,6 +82,7 @@ FUNCTIONS: Mapping[str, Callable[..., Array]] = MappingProxyType(
         "Sqrt": np.sqrt,
         "Pow": lambda x, exponent: x**exponent,
         CLIPPED_LINE: _clipped_line,
+        SHIFTED_POWER: lambda x, offset, exponent: (x + offset) ** exponent,
     }
 )
 """By name; those that ONNX has too have its name."""

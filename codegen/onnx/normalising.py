@@ -10,6 +10,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from kilotune.codegen.counts import counted
+from kilotune.codegen.onnx.functions import SHIFTED_POWER
 from kilotune.codegen.onnx.graph import (
     AffineNode,
     ConvNode,
@@ -51,7 +52,8 @@ def _normalisation(statistics: Sequence[Weights], epsilon: float) -> tuple[Weigh
 def local_response_normalization(imported: Imported, call: OnnxNode) -> None:
     """LRN: x / (bias + alpha / size * the sum of the squares of the channels around)**beta.
 
-    Squares from a table, their sums over channels from a matrix, the power from another table, and a product.
+    Squares from a table, their sums over channels from a matrix, the power from another table, and a product. The bias is part of the
+    table: beside it, sums of small squares are nothing, and as one of them it would leave the matrix no bits.
     """
     value, shape = spatial_operand(imported, call)
     attributes = call.attributes
@@ -67,6 +69,6 @@ def local_response_normalization(imported: Imported, call: OnnxNode) -> None:
     band = np.where((-before <= distance) & (distance <= after), alpha / size, 0.0)[:, :, None, None]
     squares, sums, factors = (f"{call.output}/{part}" for part in ("squares", "sums", "factors"))
     imported.emit_part(FunctionNode((value.tensor,), squares, "Pow", (2.0,)), shape, call.output)
-    imported.emit_part(ConvNode((squares,), sums, band, np.full(shape[0], bias), Window()), shape, call.output)
-    imported.emit_part(FunctionNode((sums,), factors, "Pow", (-beta,)), shape, call.output)
+    imported.emit_part(ConvNode((squares,), sums, band, np.zeros(shape[0]), Window()), shape, call.output)
+    imported.emit_part(FunctionNode((sums,), factors, SHIFTED_POWER, (bias, -beta)), shape, call.output)
     imported.emit(ProductNode((value.tensor, factors), call.output), shape, value.shape)

@@ -13,7 +13,7 @@ import numpy as np
 
 from kilotune.codegen.arrays import Array
 from kilotune.codegen.counts import counted
-from kilotune.codegen.onnx.functions import ATTRIBUTES, CLIPPED_LINE, FUNCTIONS
+from kilotune.codegen.onnx.functions import ATTRIBUTES, FUNCTIONS, OUR_OWN
 from kilotune.codegen.onnx.graph import (
     AddNode,
     AffineNode,
@@ -197,7 +197,7 @@ def _expanded(imported: Imported, tensor: str, target: TensorShape, stem: str, c
 
 POINTWISE: Mapping[str, Callable[[Imported, OnnxNode], None]] = MappingProxyType(
     {
-        **dict.fromkeys((name for name in FUNCTIONS if name != CLIPPED_LINE), _function),
+        **dict.fromkeys((name for name in FUNCTIONS if name not in OUR_OWN), _function),
         "PRelu": _slopes,
         "Pow": _power,
         "Relu": _relu,

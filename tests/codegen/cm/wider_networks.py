@@ -45,7 +45,8 @@ class WiderNetwork(RandomNetwork):
     def _function(self, source: str) -> None:
         if len(self.shapes) % 4 == 3:
             size = int(self.generator.integers(1, 6))
-            self._node("LRN", [source], self.shapes[source], size=size, alpha=0.5, beta=0.75, bias=1.0)
+            alpha, bias = ((0.5, 1.0), (1e-4, 1.0), (1e-4, 2.0))[size % 3]
+            self._node("LRN", [source], self.shapes[source], size=size, alpha=alpha, beta=0.75, bias=bias)
         elif self.generator.random() < 0.3:
             slopes = self._constant(self.shapes[source][0], 1, 1)
             self._node("PRelu", [source, slopes], self.shapes[source])

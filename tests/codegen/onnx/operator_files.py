@@ -260,6 +260,7 @@ FILES: dict[str, Callable[[], Any]] = {
     "ConvTranspose far apart": lambda: transposed(2, 3, 0, 0, 4),
     "ConvTranspose, dilated": lambda: transposed(3, 2, 2, 0, 1, 2),
     "LRN": lambda: one("LRN", size=3, alpha=0.5, beta=0.75, bias=1.0),
+    "LRN with sums far below its bias": lambda: one("LRN", size=5, alpha=1e-4, beta=0.75, bias=2.0),
     "Slice of channels": lambda: around(
         [
             helper.make_node("Slice", ["a", "s", "e", "ax", "st"], ["c"]),
