@@ -47,13 +47,13 @@ def test_an_unknown_board_is_said_with_those_that_there_are() -> None:
     [
         ({"family": "stratix"}, "family: expected one of ecp5, ice40, ice40-ultraplus, xilinx, found 'stratix'"),
         ({"luts": -1}, "luts: expected a whole number from 0, found -1"),
-        ({"luts": True}, "luts: expected a whole number from 0, found True"),
+        ({"luts": True}, "luts: expected a whole number from 0, found true"),
         ({"part": "--25k"}, "part: expected a list of texts, found '--25k'"),
         (
             {"part": ["--25k\n\trm -rf ."]},
             "part: expected texts of printable characters on one line, found '--25k\\n\\trm -rf .'",
         ),
-        ({"name": None}, "name: expected a text, found None"),
+        ({"name": None}, "name: expected a text, found null"),
         ({"bread": 1}, "bread: expected a key of a board, found an unknown key"),
     ],
 )
