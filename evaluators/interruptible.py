@@ -14,8 +14,11 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from types import FrameType
 from typing import TypeVar
+
+from kilotune.search.abandoning import uninterrupted
 
 T = TypeVar("T")
 
@@ -56,8 +59,11 @@ def interruptible(
     errors: list[BaseException] = []
     held: list[Mapping[str, object]] = []
     ended = threading.Event()  # of a thread whose join was interrupted Python 3.11 says that it is dead
+    first = threading.Lock()  # whoever has it decides whether the call is made at all
 
     def work() -> None:
+        if not first.acquire(blocking=False):
+            return
         try:
             results.append(call())
         except BaseException as error:
@@ -66,23 +72,23 @@ def interruptible(
             ended.set()
             held.clear()
 
-    def stop_within(seconds: float) -> None:
-        # CP-SAT does not hear who asks it before it has begun, so asking once would not do.
-        deadline_s = time.monotonic() + seconds
-        stop()
-        while not ended.wait(POLL_S) and time.monotonic() < deadline_s:
-            stop()
-
-    threading.Thread(target=work, name=THREAD_NAME, daemon=True).start()
+    stop_within = partial(_stop_within, stop, ended)
     try:
+        threading.Thread(
+            target=work, name=THREAD_NAME, daemon=True
+        ).start()  # waits until it runs, and may be interrupted there
         while not ended.wait(POLL_S):
             if seconds_left() <= 0:
                 stop()
     except BaseException:
-        held.extend(
-            _variables_of_callers()
-        )  # addresses are no references: arrays would be freed under code that has them
-        atexit.register(stop_within, EXIT_S)  # before it waits: the handler that raised may end the wait below as well
+        if first.acquire(blocking=False):
+            raise
+        with uninterrupted():  # the handler that raised may do so again soon
+            held.extend(
+                _variables_of_callers()
+            )  # addresses are no references: arrays would be freed under code that has them
+            atexit.register(stop_within, EXIT_S)
+            stop()
         stop_within(GRACE_S)
         if ended.is_set():
             atexit.unregister(stop_within)
@@ -91,6 +97,14 @@ def interruptible(
     if errors:
         raise errors[0]
     return results[0]
+
+
+def _stop_within(stop: Callable[[], object], ended: threading.Event, seconds: float) -> None:
+    """CP-SAT does not hear who asks it before it has begun, so asking once would not do."""
+    deadline_s = time.monotonic() + seconds
+    stop()
+    while not ended.wait(POLL_S) and time.monotonic() < deadline_s:
+        stop()
 
 
 def _variables_of_callers() -> Iterator[Mapping[str, object]]:

@@ -10,12 +10,13 @@ import threading
 import time
 import traceback
 import weakref
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import pytest
 
 from kilotune.evaluators import interruptible as interruptible_module
 from kilotune.evaluators.interruptible import interruptible
+from kilotune.search.abandoning import TICK_S, abandonable
 
 
 class AlarmError(Exception):
@@ -127,6 +128,7 @@ def test_a_second_exception_while_the_call_ends_does_not_let_the_process_end_und
     code = """
 import contextlib, signal, time
 from kilotune.evaluators.interruptible import interruptible
+from kilotune.search.abandoning import TICK_S, abandonable
 
 def handle(*_):
     raise KeyboardInterrupt
@@ -162,3 +164,58 @@ def test_a_call_that_does_not_hear_the_first_time_is_asked_again(alarm: None) ->
     with pytest.raises(AlarmError):
         interruptible(call, stop)
     assert ended.is_set()
+
+
+@pytest.mark.parametrize("runs", [True, False])
+def test_an_exception_while_the_thread_begins(runs: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a busy machine it is waited for there. A call that goes on is told to stop; one that has not begun is not made."""
+    begun, stopped, begin = threading.Event(), threading.Event(), threading.Thread.start
+    kept: list[weakref.ref[Owned]] = []
+    late: list[threading.Thread] = []
+
+    def interrupted_start(thread: threading.Thread) -> None:
+        if runs:
+            begin(thread)
+            assert begun.wait(60)
+        else:
+            late.append(thread)
+        raise AlarmError
+
+    def call() -> None:
+        begun.set()
+        assert stopped.wait(60)
+
+    def caller() -> None:
+        own = Owned()
+        kept.append(weakref.ref(own))
+        interruptible(call, stopped.set)
+
+    monkeypatch.setattr(threading.Thread, "start", interrupted_start)
+    with pytest.raises(AlarmError):
+        caller()
+    assert stopped.is_set() is runs
+    monkeypatch.undo()
+    for thread in late:
+        begin(thread)
+        thread.join()
+    assert begun.is_set() is runs
+
+
+def test_what_is_kept_and_told_is_not_torn_apart_by_the_next_tick(monkeypatch: pytest.MonkeyPatch) -> None:
+    stopped, threads = threading.Event(), list[threading.Thread]()
+    variables_of = interruptible_module._variables_of_callers
+
+    def slow() -> Iterator[Mapping[str, object]]:
+        time.sleep(3 * TICK_S)
+        return variables_of()
+
+    def call() -> None:
+        threads.append(threading.current_thread())
+        assert stopped.wait(60)
+
+    monkeypatch.setattr(interruptible_module, "_variables_of_callers", slow)
+    with abandonable(lambda: bool(threads)) as stretch:
+        interruptible(call, stopped.set)
+    assert stretch.abandoned
+    assert stopped.is_set()
+    threads[0].join(60)
