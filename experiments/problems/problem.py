@@ -236,6 +236,10 @@ class DescribesBest(Protocol):
 class ApproximatesInput(Protocol):
     """Ability: what all candidates compute is made from the input with a loss, the same for all of them."""
 
+    @property
+    def can_be_compared(self) -> bool:
+        """Whether anything can be computed of either."""
+
     def approximations(self) -> Iterator[dict[str, Any]]:
         """The loss, as JSON; `sentence` says it without its full stop. First by little of the data, which takes a moment, then by more, and
         last by all. Nothing where nothing can be computed."""

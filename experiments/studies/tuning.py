@@ -316,7 +316,7 @@ def conclude(
 def _approximation(problem: Problem, is_over: Callable[[], bool]) -> dict[str, Any] | None:
     """What the candidates' common approximation of the input costs, as JSON, by as much of the data as there is time for; without any a
     sentence that says so, since silence would look like no loss."""
-    if not isinstance(problem, ApproximatesInput):
+    if not isinstance(problem, ApproximatesInput) or not problem.can_be_compared:
         return None
     found: list[dict[str, Any]] = []
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from kilotune.codegen import ir
 from kilotune.codegen.arrays import FloatArray
 from kilotune.codegen.branch_pruning import branches, without_choice
 from kilotune.codegen.looped_steps import loop_steps
@@ -53,11 +54,16 @@ def stored_numbers(model: FloatModel) -> int:
     return sum(int(np.size(values)) for values in model.parameters.values())
 
 
+def can_be_smaller(program: ir.Program) -> bool:
+    """Whether there are units or choices that may be left out."""
+    return bool(unit_groups(program)) or any(branches(program))
+
+
 def pruned_models(task: Task, most_off: float) -> Iterator[PrunedModel]:
     """Models of a task, each smaller than the one before, as long as they are off by at most `most_off`; none where nothing can be
     left out."""
     whole = FloatModel(task.program, task.parameters)
-    if not unit_groups(task.program) and not any(branches(task.program)):
+    if not can_be_smaller(task.program):
         return
     touched = loop_steps(task.program).elements_touched
     count = len(inputs_for_margins(task.features, touched))

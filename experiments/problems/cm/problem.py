@@ -115,6 +115,11 @@ class MappingProblem(MappedNetwork, ExportsTexts):
         sentence = f"no mapping takes less than {counted(ticks, 'tick')} per image on {counted(self.space.hardware.cores, 'core')}"
         return {"ticks_per_image": ticks, "sentence": sentence}
 
+    @property
+    def can_be_compared(self) -> bool:
+        """Not a network without weights."""
+        return self.quantised is not None and self.floats is not None
+
     def approximations(self) -> Iterator[dict[str, Any]]:
         """What the integers cost, on ever more images; nothing for a network without weights."""
         if self.quantised is None or self.floats is None:

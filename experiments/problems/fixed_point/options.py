@@ -84,14 +84,24 @@ def read_options(space: str, asked: CommandOptions) -> dict[str, Any]:
     check_given(options)
     if options.rounding == ANY_ROUNDING and space != "shiftry":
         raise ValueError(f"--rounding any: expected the space shiftry, whose searches decide it, found {space}.")
-    if options.pruned and (not front or options.asks_for_linked):
-        raise ValueError(
-            "--pruned: expected --front against flash, ram or cycles, whose search decides which units are left out, found "
-            f"{'--front ' + ','.join(front) if front else 'no --front'}."
-        )
+    if options.pruned:
+        _check_pruned(space, options)
     if front:  # refused here, not when the model has been loaded
         ShiftryOptions(timing=options.timing, objective=options.objective, front=front)
     return {**dataclasses.asdict(options), "front": list(front)}
+
+
+def _check_pruned(space: str, options: ModelOptions) -> None:
+    """ValueError, a sentence, where no search decides which units are left out."""
+    if space != "shiftry":
+        raise ValueError(f"--pruned: expected the space shiftry, found {space}.")
+    if not options.front:
+        raise ValueError("--pruned: expected --front, whose search decides which units are left out, found no --front.")
+    if options.asks_for_linked:
+        raise ValueError(
+            "--pruned: expected --front against flash, ram or cycles and no limit on linked flash, which is known of the whole model alone; "
+            f"found {'--front linked' if 'linked' in options.front else '--limit linked='}."
+        )
 
 
 def _check_shape(options: ModelOptions) -> None:

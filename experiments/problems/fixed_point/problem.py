@@ -49,7 +49,8 @@ from kilotune.spaces.objectives import LINKED
 from kilotune.spaces.seedot.space import SeeDotOptions, SeeDotSpace
 from kilotune.spaces.shiftry.candidates import ROUNDING, ShiftryOptions
 from kilotune.spaces.shiftry.fitted_space import FittedSpace
-from kilotune.spaces.shiftry.pruned_space import PrunedSpace
+from kilotune.spaces.shiftry.pruned_models import can_be_smaller
+from kilotune.spaces.shiftry.pruned_space import ALL, UNITS, PrunedSpace
 from kilotune.spaces.shiftry.quantised_space import QuantisedSpace
 from kilotune.spaces.shiftry.space import ShiftrySpace
 
@@ -140,6 +141,7 @@ class ModelProblem(TunedModel):
         was equalised, where that was asked for, and whether new samples may lose more than training samples."""
         lines = [f"Divisions round: {self._rounding(trial)}."] if ROUNDING in trial.assignment else []
         lines += self._lines_on_new_samples(trial)
+        lines += [self._units_left(trial)] if self.options.pruned else []
         grid = self.bundle.result_grid
         if grid is not None:
             lines.append(f"Errors are counted in steps of the file's results; a step is {grid.step:g}.")
@@ -150,6 +152,16 @@ class ModelProblem(TunedModel):
                 else "Channels equalised: none, as between two layers there is always a function that does not scale along."
             )
         return lines
+
+    def _units_left(self, trial: Trial) -> str:
+        left = str(trial.assignment.get(UNITS, ALL))
+        if left != ALL:
+            return f"Units left: {left}."
+        if not can_be_smaller(self.bundle.program):
+            return "Units left: all, as this model has no hidden units or choices that may be left out."
+        if self.request.strategy != "front":
+            return f"Units left: all, as the strategy {self.request.strategy} leaves none out; front does."
+        return "Units left: all."
 
     def _lines_on_new_samples(self, trial: Trial) -> list[str]:
         limits = self.space.constraints

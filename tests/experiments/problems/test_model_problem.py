@@ -91,14 +91,22 @@ def test_a_result_says_where_new_samples_may_lose_more_than_was_permitted() -> N
     assert lines(problem_of("shiftry", {"flash": 10000})) == lines(problem_of("seedot", {})) == []
 
 
-@pytest.mark.parametrize("front", ["", "linked"])
-def test_units_are_left_out_where_a_front_says_what_that_is_worth(front: str) -> None:
-    device = None if not front else {"name": "uno", "flash_bytes": 1 << 15, "ram_bytes": 2048, "clock_hz": 16000000}
-    asked = CommandOptions({"pruned": True, "front": front}, device=device and {**device, "processor": "atmega328p"})
-    with pytest.raises(
-        ValueError, match=f"--pruned: expected --front .* found {'--front linked' if front else 'no --front'}"
-    ):
-        read_options("shiftry", asked)
+@pytest.mark.parametrize(
+    ("space", "front", "limits", "found"),
+    [
+        ("shiftry", "", {}, "expected --front, .* found no --front"),
+        ("shiftry", "linked", {}, "expected --front against .* found --front linked"),
+        ("shiftry", "flash", {"linked": 2000.0}, "no limit on linked flash, .* found --limit linked="),
+        ("seedot", "", {}, "expected the space shiftry, found seedot"),
+    ],
+)
+def test_units_are_left_out_where_a_front_says_what_that_is_worth(
+    space: str, front: str, limits: dict[str, float], found: str
+) -> None:
+    device = {"name": "uno", "flash_bytes": 1 << 15, "ram_bytes": 2048, "clock_hz": 16000000, "processor": "atmega328p"}
+    asked = CommandOptions({"pruned": True, "front": front}, limits=limits, device=device)
+    with pytest.raises(ValueError, match=f"^--pruned: .*{found}"):
+        read_options(space, asked)
 
 
 @pytest.mark.parametrize("space", ["seedot", "shiftry"])

@@ -80,6 +80,13 @@ def test_what_no_time_was_left_to_compare_with_the_input_is_said(tmp_path: Path)
     assert outcome.approximation == {"sentence": NOT_COMPARED}
 
 
+def test_nothing_is_lost_of_a_network_without_weights() -> None:
+    problem = build_problem(request_from("cm", input="resnet20"))
+    study = Study(problem.space, "random", seed=1)
+    study.run(InProcessExecutor(problem.space), Budget(trials=1))
+    assert conclude(problem, study, study.result(), most_checked=0, is_over=lambda: True).approximation is None
+
+
 def test_what_was_compared_in_time_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     problem, study = digits_study(tmp_path)
     every = list(problem.approximations())

@@ -144,10 +144,13 @@ def test_the_exported_program_of_a_smaller_model_computes_what_was_measured(tmp_
     task = redundant()
     space, data = space_of(task), Dataset(task.features, task.targets)
     bundle = Bundle("redundant", task.program, task.parameters, data, data, CLASSES)
-    problem = ModelProblem(TuneRequest("shiftry", str(tmp_path), "front", options={"front": ["flash"]}), bundle, space)
+    problem = ModelProblem(
+        TuneRequest("shiftry", str(tmp_path), "front", options={"front": ["flash"], "pruned": True}), bundle, space
+    )
     option = list(space.models)[-1]
     candidate = {UNITS: option, **{d.name: d.options[1] for d in space.of_units(option).decisions}}
     trial = Trial(0, candidate, space.evaluate([candidate])[0], 0.0)
+    assert f"Units left: {option}." in problem.lines(trial)
     problem.export(trial, tmp_path / "out")
     problem.export_for(trial, tmp_path / "again", "c", None)
     for folder in ("out", "again"):
