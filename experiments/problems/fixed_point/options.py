@@ -99,8 +99,8 @@ def _check_pruned(space: str, options: ModelOptions) -> None:
         raise ValueError("--pruned: expected --front, whose search decides which units are left out, found no --front.")
     if options.asks_for_linked:
         raise ValueError(
-            "--pruned: expected --front against flash, ram or cycles and no limit on linked flash, which is known of the whole model alone; "
-            f"found {'--front linked' if 'linked' in options.front else '--limit linked='}."
+            "--pruned: expected --front against flash, ram or cycles and no limit on linked flash, "
+            f"which is known of the whole model alone; found {'--front linked' if 'linked' in options.front else '--limit linked='}."
         )
 
 
