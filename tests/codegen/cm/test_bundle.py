@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import ast
+import copy
+import json
 from collections import defaultdict
+from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import jsonschema
 import numpy as np
 import pytest
 from hypothesis import example, given, settings, strategies
 from onnx import helper
 
 from kilotune.codegen.cm.blocks import Crossbar
-from kilotune.codegen.cm.bundle import bundle_of
+from kilotune.codegen.cm.bundle import MappedProgram, bundle_of
 from kilotune.codegen.cm.hardware import load_hardware
 from kilotune.codegen.cm.lowering import lower
 from kilotune.codegen.cm.mapping import Mapping
@@ -31,6 +35,11 @@ from tests.codegen.cm.networks import expected_integers, model
 from tests.codegen.cm.test_random_networks import Split
 from tests.codegen.cm.wider_networks import WiderNetwork
 from tests.effort import effort
+
+SCHEMA = jsonschema.Draft202012Validator(
+    json.loads((Path(__file__).parents[3] / "docs" / "cm-bundle.schema.json").read_text("utf-8"))
+)
+"""Of program.json, as the documentation has it."""
 
 
 def lowered_at_random(seed: int) -> tuple[LoweredNetwork, list[np.ndarray], np.ndarray, Execution]:
@@ -55,16 +64,22 @@ def lowered_at_random(seed: int) -> tuple[LoweredNetwork, list[np.ndarray], np.n
     return lowered, images, expected, run(lowered, images)
 
 
-def machine_of(
-    lowered: LoweredNetwork, images: list[np.ndarray], cells: tuple[int, ...], cores: tuple[int, ...] | None = None
-) -> runner.MappedMachine:
-    """The runner's, of the exported program and the exported state machines. cores: by stage; None: its own each."""
+def exported(lowered: LoweredNetwork, cells: tuple[int, ...], cores: tuple[int, ...] | None = None) -> MappedProgram:
+    """The program. cores: by stage; None: its own each."""
     hardware = load_hardware(None)
     streams = streams_of(lowered.pipeline, hardware)
     outputs = (0,) * len(lowered.pipeline.outputs)
     stages = len(lowered.pipeline.stages)
     mapping = Mapping(cores or tuple(range(stages)), ((),) * len(streams), (*cells, *outputs))
-    bundle = bundle_of(lowered, streams, (1,) * stages, mapping, hardware, defaultdict(int))
+    return bundle_of(lowered, streams, (1,) * stages, mapping, hardware, defaultdict(int))
+
+
+def machine_of(
+    lowered: LoweredNetwork, images: list[np.ndarray], cells: tuple[int, ...], cores: tuple[int, ...] | None = None
+) -> runner.MappedMachine:
+    """The runner's, of the exported program and the exported state machines. cores: by stage; None: its own each."""
+    bundle = exported(lowered, cells, cores)
+    SCHEMA.validate(bundle.program)
     control: dict[str, object] = {}
     exec(lcu_source(lowered), control)
     return runner.MappedMachine(
@@ -169,6 +184,28 @@ def test_the_runner_reads_every_other_pixel_from_the_second_one_on(axis: str) ->
     free = run(lowered, images)
     np.testing.assert_array_equal(np.stack(free.outputs), expected)
     runs_as_expected(lowered, images, expected, free)
+
+
+def objects_in(value: Any) -> Iterator[dict[str, Any]]:
+    if isinstance(value, dict):
+        yield value
+    for inner in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+        yield from objects_in(inner)
+
+
+def test_the_documented_schema_knows_every_key_of_a_program_and_no_other() -> None:
+    lowered, _, _, free = lowered_at_random(1)
+    program = exported(lowered, free.fullest).program
+    kinds = {tuple(found) for found in objects_in(program)}
+    for at, found in enumerate(objects_in(program)):
+        if tuple(found) not in kinds:
+            continue
+        kinds.remove(tuple(found))
+        for key in (*found, "unknown"):
+            changed = copy.deepcopy(program)
+            one = list(objects_in(changed))[at]
+            one.pop(key) if key in one else one.update(unknown=1)
+            assert not SCHEMA.is_valid(changed), (key, found)
 
 
 def test_the_runner_stops_where_buffers_are_too_small() -> None:
