@@ -49,7 +49,7 @@ def test_keys_of_other_versions_are_left_out_and_missing_ones_named() -> None:
         ({"cases": [{**PLAN["cases"][0], "options": [1]}]}, "as 'options', found"),
         ({"repeats": "2"}, "expected int as 'repeats', found '2'"),
         ({"repeats": 0}, "expected 1 or more repeats, found 0"),
-        ({"seed": None}, "expected int as 'seed', found None"),
+        ({"seed": None}, "expected int as 'seed', found null"),
     ],
 )
 def test_a_plan_is_checked(change: dict[str, Any], said: str) -> None:
