@@ -47,6 +47,10 @@ class StoreError(Exception):
     """The store cannot be used; the message says what to do about it."""
 
 
+class NameTakenError(StoreError):
+    """A new study has the name of another one."""
+
+
 class Store:
     """All studies of one database."""
 
@@ -90,7 +94,7 @@ class Store:
         self._engine.dispose()
 
     def create(self, study: StudyRow) -> None:
-        """StoreError when the name is taken."""
+        """NameTakenError, a StoreError, when the name is taken."""
         values = {
             "decisions": None if study.decisions is None else json.dumps(study.decisions),
             "request": json.dumps(dict(study.request)),
@@ -101,7 +105,7 @@ class Store:
                 with self._engine.begin() as connection:
                     connection.execute(STUDIES.insert().values(values))
             except sa.exc.IntegrityError:
-                raise StoreError(
+                raise NameTakenError(
                     f"{self.place} already holds a study {study.name!r}: resume it, or choose another name."
                 ) from None
 

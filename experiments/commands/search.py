@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
 import shlex
@@ -32,6 +33,7 @@ from kilotune.experiments.terminal.progress import ProgressDisplay
 from kilotune.experiments.terminal.summary import print_summary
 from kilotune.search.budget import Budget, parse_seconds
 from kilotune.search.stopping import SETTLED, StopRule
+from kilotune.search.store import NameTakenError, Store
 from kilotune.search.study import Study
 
 
@@ -57,11 +59,21 @@ def search(options: dict[str, Any]) -> int:
     time = CommandTime(budget)
     problem = _built(time, request, options)
     store = open_store(options["storage"])
-    given = options["study_name"]
-    name = tuning.free_study_name(store, request.space) if given is None else given
-    folder = _checked_output(problem, name, options)
-    study = tuning.join(store, name, problem, budget)
+    study, folder = _joined(store, problem, budget, options)
     return _run(problem, study, time, stop, folder, options)
+
+
+def _joined(store: Store, problem: Problem, budget: Budget, options: dict[str, Any]) -> tuple[Study, Path | None]:
+    """The study of the name that was given, or a new one, and where its artefacts go."""
+    given = options["study_name"]
+    if given is not None:
+        folder = _checked_output(problem, given, options)
+        return tuning.join(store, given, problem, budget), folder
+    while True:
+        name = tuning.free_study_name(store, problem.request.space)
+        folder = _checked_output(problem, name, options)
+        with contextlib.suppress(NameTakenError):  # by another command that began in the same second
+            return tuning.begin(store, name, problem, budget), folder
 
 
 def resume(study: str, options: dict[str, Any]) -> int:

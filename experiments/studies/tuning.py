@@ -140,23 +140,28 @@ def join(store: Store, name: str | None, problem: Problem, budget: Budget) -> St
     request = problem.request
     existing = None if name is None else next(iter(store.studies(check_study_name(name))), None)
     if existing is None:
-        study_name = name or free_study_name(store, request.space)
-        return Study.create(
-            store,
-            study_name,
-            problem.space,
-            request.strategy,
-            request.seed,
-            budget=budget,
-            request=request.as_json(),
-            procedure_first=request.procedure_first,
-        )
+        return begin(store, name or free_study_name(store, request.space), problem, budget)
     if (existing.strategy, existing.seed) != (request.strategy, request.seed):
         raise StoreError(
             f"Study {name!r} was started with strategy {existing.strategy} and seed {existing.seed}: "
             f"ask for these, or choose another name."
         )
     return _resumed(store, existing, problem)
+
+
+def begin(store: Store, name: str, problem: Problem, budget: Budget) -> Study:
+    """A new study of a problem. NameTakenError where there is one of that name."""
+    request = problem.request
+    return Study.create(
+        store,
+        name,
+        problem.space,
+        request.strategy,
+        request.seed,
+        budget=budget,
+        request=request.as_json(),
+        procedure_first=request.procedure_first,
+    )
 
 
 def _resumed(store: Store, row: StudyRow, problem: Problem) -> Study:
