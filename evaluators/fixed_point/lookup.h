@@ -25,12 +25,8 @@ static inline Bits entries_of(const int16_t *entries, Bits arguments)
                                    _mm512_mask_blend_epi16(bit6, quarter[2], quarter[3]));
 }
 
-static inline void look_up(const Table *table, const int16_t *from, int16_t *to)
+static inline void look_up_short(const Table *table, const int16_t *from, int16_t *to)
 {
-    if (!table->short_arguments) {
-        look_up_one_by_one(table, from, to);
-        return;
-    }
     for (int v = 0; v < VECTORS; v++)
         store_shorts(to + v * VECTOR_LANES, (Shorts)entries_of(table->entries, (Bits)load_shorts(from + v * VECTOR_LANES)));
 }
@@ -51,12 +47,8 @@ static inline Bits bytes_of(const uint8_t *bytes, Bits arguments)
     return row[0];
 }
 
-static inline void look_up(const Table *table, const int16_t *from, int16_t *to)
+static inline void look_up_short(const Table *table, const int16_t *from, int16_t *to)
 {
-    if (!table->short_arguments) {
-        look_up_one_by_one(table, from, to);
-        return;
-    }
     const uint8_t *bytes = (const uint8_t *)(table->entries + ENTRIES);
     for (int v = 0; v < VECTORS; v += 2) {
         const Bits arguments = _mm256_packs_epi16((Bits)load_shorts(from + v * VECTOR_LANES),
@@ -77,12 +69,8 @@ static inline uint8x16_t bytes_of(const uint8_t *bytes, uint8x16_t arguments)
     return found;
 }
 
-static inline void look_up(const Table *table, const int16_t *from, int16_t *to)
+static inline void look_up_short(const Table *table, const int16_t *from, int16_t *to)
 {
-    if (!table->short_arguments) {
-        look_up_one_by_one(table, from, to);
-        return;
-    }
     const uint8_t *bytes = (const uint8_t *)(table->entries + ENTRIES);
     for (int v = 0; v < VECTORS; v += 2) {
         const uint8x16_t arguments = vuzp1q_u8((uint8x16_t)load_shorts(from + v * VECTOR_LANES),
@@ -94,5 +82,11 @@ static inline void look_up(const Table *table, const int16_t *from, int16_t *to)
     }
 }
 #else
-static inline void look_up(const Table *table, const int16_t *from, int16_t *to) { look_up_one_by_one(table, from, to); }
+static inline void look_up_short(const Table *table, const int16_t *from, int16_t *to) { look_up_one_by_one(table, from, to); }
 #endif
+
+static inline void look_up(const Table *table, const int16_t *from, int16_t *to)
+{
+    if (table->short_arguments) look_up_short(table, from, to);
+    else look_up_one_by_one(table, from, to);
+}
