@@ -139,11 +139,11 @@ def export_command(
     """Write the best program of STUDY, or one of its front, as a folder that checks itself against recorded samples, or its placement."""
     from kilotune.evaluators.architectures.registry import project_target
     from kilotune.experiments.problems.problem import HasTargets, export_trial, in_shape
-    from kilotune.experiments.studies import tuning
+    from kilotune.experiments.studies import joining
     from kilotune.experiments.studies.placing_finalists import exported_trial
     from kilotune.experiments.studies.storage import open_store
 
-    problem, stored, _ = tuning.resume(open_store(storage), study)
+    problem, stored, _ = joining.resume(open_store(storage), study)
     if to is not None:
         from kilotune.experiments.studies.optuna_export import export_optuna
 

@@ -31,7 +31,7 @@ from kilotune.evaluators.on_device import measure_checked
 from kilotune.evaluators.simulated import DeviceError
 from kilotune.experiments.problems.fixed_point.export import emit_program
 from kilotune.experiments.problems.fixed_point.problem import ModelProblem
-from kilotune.experiments.studies import tuning
+from kilotune.experiments.studies import joining
 from kilotune.experiments.studies.placing_finalists import exported_trial
 from kilotune.experiments.studies.storage import open_store
 
@@ -43,7 +43,7 @@ AVR_CYCLES = {"lpm": 3, "ld": 2, "mul": 2, "muls": 2, "mulsu": 2}
 
 def best_program(study: str, storage: str | None) -> tuple[ModelProblem, FixedBatch]:
     """A study's problem, and its best candidate lowered."""
-    problem, stored, _ = tuning.resume(open_store(storage), study)
+    problem, stored, _ = joining.resume(open_store(storage), study)
     assert isinstance(problem, ModelProblem)
     return problem, problem.lower(exported_trial(problem, stored, None).assignment)
 

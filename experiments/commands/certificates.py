@@ -27,10 +27,10 @@ LARGEST_FILE = 1 << 24
 def certify_command(study: str, output: Path, storage: str | None) -> None:
     """Write the bound that STUDY has reached, and its best program, as a certificate for `tune check` (SCAMP-5)."""
     from kilotune.experiments.problems.problem import Certifies
-    from kilotune.experiments.studies import tuning
+    from kilotune.experiments.studies import joining
     from kilotune.experiments.studies.storage import open_store
 
-    problem, stored, _ = tuning.resume(open_store(storage), study)
+    problem, stored, _ = joining.resume(open_store(storage), study)
     if not isinstance(problem, Certifies):
         raise ValueError(f"{study}: the space {problem.space.name} has no certificates; reverse-split has.")
     check_output_file("--output", output, files_read(problem.request))

@@ -142,7 +142,7 @@ def _plan(store: Store, options: dict[str, Any]) -> tuple[str, ComparisonPlan]:
     from kilotune.experiments.comparison.plan import ComparisonPlan
     from kilotune.experiments.comparison.records import stored_plan
     from kilotune.experiments.comparison.session import extended, free_comparison_name
-    from kilotune.experiments.studies.tuning import check_study_name
+    from kilotune.experiments.studies.joining import check_study_name
     from kilotune.search.comparison_store import comparison, comparisons
 
     name = options["name"]

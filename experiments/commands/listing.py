@@ -64,9 +64,9 @@ def _function(place: str) -> Callable[..., Any]:
 
 
 def _best_of(store: Store, study: str) -> tuple[Problem, Trial | None]:
-    from kilotune.experiments.studies import tuning
+    from kilotune.experiments.studies import joining
 
-    problem, stored, _ = tuning.resume(store, study)
+    problem, stored, _ = joining.resume(store, study)
     return problem, stored.result().best
 
 

@@ -30,11 +30,11 @@ def profile_command(
 
     from kilotune.experiments.problems.problem import ProfilesPrograms, in_shape
     from kilotune.experiments.problems.program_profile import TITLES, cell_text
-    from kilotune.experiments.studies import tuning
+    from kilotune.experiments.studies import joining
     from kilotune.experiments.studies.placing_finalists import exported_trial
     from kilotune.experiments.studies.storage import open_store
 
-    problem, stored, _ = tuning.resume(open_store(storage), study)
+    problem, stored, _ = joining.resume(open_store(storage), study)
     if not isinstance(problem, ProfilesPrograms):
         raise ValueError(f"A profile is of fixed-point programs; the space {problem.request.space} decides about none.")
     best = exported_trial(problem, stored, point)

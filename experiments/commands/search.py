@@ -22,12 +22,13 @@ from kilotune.experiments.artefacts.output_file import check_output_file, write_
 from kilotune.experiments.commands.exit_status import ExitStatus
 from kilotune.experiments.problems.problem import PlacesFinalists, Problem, ProfilesPrograms
 from kilotune.experiments.requests.request import TuneRequest
-from kilotune.experiments.studies import outcome_file, tuning
+from kilotune.experiments.studies import joining, outcome_file, tuning
 from kilotune.experiments.studies.command_time import CommandTime
 from kilotune.experiments.studies.libraries import load_libraries
 from kilotune.experiments.studies.moved_input import stored_request
 from kilotune.experiments.studies.request_parsing import given_options, request_from
 from kilotune.experiments.studies.storage import open_store
+from kilotune.experiments.studies.workplace import Workplace
 from kilotune.experiments.terminal.live_display import LiveDisplay
 from kilotune.experiments.terminal.progress import ProgressDisplay
 from kilotune.experiments.terminal.summary import print_summary
@@ -68,12 +69,12 @@ def _joined(store: Store, problem: Problem, budget: Budget, options: dict[str, A
     given = options["study_name"]
     if given is not None:
         folder = _checked_output(problem, given, options)
-        return tuning.join(store, given, problem, budget), folder
+        return joining.join(store, given, problem, budget), folder
     while True:
-        name = tuning.free_study_name(store, problem.request.space)
+        name = joining.free_study_name(store, problem.request.space)
         folder = _checked_output(problem, name, options)
         with contextlib.suppress(NameTakenError):  # by another command that began in the same second
-            return tuning.begin(store, name, problem, budget), folder
+            return joining.begin(store, name, problem, budget), folder
 
 
 def resume(study: str, options: dict[str, Any]) -> int:
@@ -85,7 +86,7 @@ def resume(study: str, options: dict[str, Any]) -> int:
     store, budget = open_store(options["storage"]), Budget.parse(options["budget"])
     _load(stored_request(store.study(study)), options)
     time = CommandTime(budget)
-    problem, resumed, row = tuning.resume(store, study, options["input_"], time)
+    problem, resumed, row = joining.resume(store, study, options["input_"], time)
     if "comparison" in row.request:
         of = row.request["comparison"]
         raise ValueError(f"{study} is a run of the comparison {of}: `tune compare --name {of}` goes on with it.")
@@ -156,7 +157,7 @@ def _checked_output(problem: Problem, study: str, options: dict[str, Any]) -> Pa
 def _run(
     problem: Problem, study: Study, time: CommandTime, stop: StopRule, folder: Path | None, options: dict[str, Any]
 ) -> int:
-    workplace = tuning.Workplace(options["jobs"], options["ray"], _limit_s(options), not options["no_cache"])
+    workplace = Workplace(options["jobs"], options["ray"], _limit_s(options), not options["no_cache"])
     with ProgressDisplay(problem, study, options["quiet"]) as display:
         outcome = tuning.run(problem, study, time, workplace, display, stop)
     return _deliver(outcome, folder, options)

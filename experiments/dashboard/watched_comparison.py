@@ -12,7 +12,7 @@ from kilotune.experiments.presentation.section import Paragraph, Section
 from kilotune.experiments.problems.problem import Problem
 from kilotune.experiments.report.comparison_sections import comparison_sections
 from kilotune.experiments.report.page import render_sections
-from kilotune.experiments.studies import tuning
+from kilotune.experiments.studies import joining
 from kilotune.search.comparison_store import ComparisonRow
 from kilotune.search.store import Store
 from kilotune.search.stored_rows import StudyRow
@@ -40,7 +40,7 @@ class WatchedComparison:
 
     def _study_of(self, case: CaseOutcome) -> tuple[Problem, Study]:
         best = case.best_run()
-        problem, study, _ = tuning.resume(self._store, case.studies[best.strategy, best.seed])
+        problem, study, _ = joining.resume(self._store, case.studies[best.strategy, best.seed])
         return problem, study
 
 

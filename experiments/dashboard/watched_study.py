@@ -13,7 +13,7 @@ from kilotune.experiments.dashboard.trial_reader import TrialReader, measured
 from kilotune.experiments.problems.problem import Problem
 from kilotune.experiments.report.page import render_sections
 from kilotune.experiments.report.unavailable_space import NO_REQUEST, sections_of_rows, trouble_of
-from kilotune.experiments.studies import tuning
+from kilotune.experiments.studies import joining
 from kilotune.search.store import Store
 from kilotune.search.stored_rows import StudyRow
 from kilotune.search.study import Study
@@ -66,7 +66,7 @@ class WatchedStudy:
             self.trouble = NO_REQUEST
             return
         try:
-            self.problem, self.study, _ = tuning.resume(self._store, row.name)
+            self.problem, self.study, _ = joining.resume(self._store, row.name)
         except Exception as error:
             self.trouble = trouble_of(error)
         if self.study is not None:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 
 from kilotune.experiments.notebook.tuned_study import TunedStudy
-from kilotune.experiments.studies import tuning
+from kilotune.experiments.studies import joining
 from kilotune.experiments.studies.storage import open_store
+from kilotune.experiments.studies.workplace import Workplace
 
 
 def load_study(name: str, storage: str | os.PathLike[str] | None = None) -> TunedStudy:
@@ -18,5 +19,5 @@ def load_study(name: str, storage: str | os.PathLike[str] | None = None) -> Tune
     (then `tune(space, study=name, storage=...)` has it), or needs a plug-in that is not installed.
     """
     store = open_store(None if storage is None else os.fspath(storage))
-    problem, search, row = tuning.resume(store, name)
-    return TunedStudy(problem, search, tuning.Workplace(jobs=1), row)
+    problem, search, row = joining.resume(store, name)
+    return TunedStudy(problem, search, Workplace(jobs=1), row)

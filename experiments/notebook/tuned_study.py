@@ -25,6 +25,7 @@ from kilotune.experiments.studies.command_time import FIRST_ANSWER_S
 from kilotune.experiments.studies.libraries import load_libraries
 from kilotune.experiments.studies.measured_finalists import kept_finalist
 from kilotune.experiments.studies.placing_finalists import exported_trial
+from kilotune.experiments.studies.workplace import Workplace
 from kilotune.experiments.terminal.summary import print_summary
 from kilotune.search.budget import Budget
 from kilotune.search.result import Progress, Result, Status
@@ -46,7 +47,7 @@ class TunedStudy:
     `problem` is the space with its data, `search` the study of `kilotune.search.study` that holds the trials.
     """
 
-    def __init__(self, problem: Problem, search: Study, workplace: tuning.Workplace, row: StudyRow) -> None:
+    def __init__(self, problem: Problem, search: Study, workplace: Workplace, row: StudyRow) -> None:
         self.problem, self.search = problem, search
         self._workplace, self._row = workplace, row
         self._drawn: tuple[int, Mapping[str, go.Figure]] | None = None

@@ -20,11 +20,12 @@ from kilotune.experiments.problems.plain_problem import PlainProblem, as_space
 from kilotune.experiments.problems.plugins import PLAIN_STRATEGY, plain_family
 from kilotune.experiments.problems.problem import Problem
 from kilotune.experiments.requests.request import TuneRequest
-from kilotune.experiments.studies import tuning
+from kilotune.experiments.studies import joining
 from kilotune.experiments.studies.command_time import CommandTime
 from kilotune.experiments.studies.libraries import load_libraries
 from kilotune.experiments.studies.request_parsing import read_keywords, request_from
 from kilotune.experiments.studies.storage import open_store
+from kilotune.experiments.studies.workplace import Workplace
 from kilotune.search.budget import Budget, parse_seconds
 from kilotune.search.space import Space
 from kilotune.search.stopping import SETTLED, StopRule
@@ -120,16 +121,16 @@ def _begun(request: TuneRequest, budget: Budget, family: SpaceFamily | None = No
     return CommandTime(budget)
 
 
-def _workplace(jobs: int, time_limit: str | None, cached: bool) -> tuning.Workplace:
+def _workplace(jobs: int, time_limit: str | None, cached: bool) -> Workplace:
     limit_s = None if time_limit is None else parse_seconds(time_limit)
-    return tuning.Workplace(jobs=_whole("jobs", jobs, 1, MOST_JOBS), limit_s=limit_s, cached=cached)
+    return Workplace(jobs=_whole("jobs", jobs, 1, MOST_JOBS), limit_s=limit_s, cached=cached)
 
 
 def _stored(
     name: str | None, storage: str | os.PathLike[str] | None, problem: Problem, budget: Budget
 ) -> tuple[Study, StudyRow]:
     store = open_store(None if storage is None else os.fspath(storage))
-    search = tuning.join(store, name, problem, budget)
+    search = joining.join(store, name, problem, budget)
     return search, store.study(search.name)
 
 

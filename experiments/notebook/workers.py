@@ -12,7 +12,7 @@ from pathlib import Path
 
 from kilotune.evaluators.executors.dispatch import Death, News, Worker
 from kilotune.evaluators.executors.pool import ProcessSource
-from kilotune.experiments.studies.tuning import Workplace, require_picklable
+from kilotune.experiments.studies.workplace import Workplace, require_picklable
 from kilotune.search.space import Space
 
 PATIENCE_S = 60.0

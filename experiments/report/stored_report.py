@@ -16,7 +16,7 @@ from kilotune.experiments.report.page import render_page
 from kilotune.experiments.report.study_sections import study_sections, study_title
 from kilotune.experiments.report.unavailable_space import NO_REQUEST, sections_of_rows, trouble_of
 from kilotune.experiments.requests.request import TuneRequest
-from kilotune.experiments.studies import tuning
+from kilotune.experiments.studies import joining
 from kilotune.search.comparison_store import comparisons
 from kilotune.search.space import Trial
 from kilotune.search.store import Store, StoreError
@@ -41,7 +41,7 @@ def report_page(store: Store, name: str) -> ReportPage:
 
         def study_of(case: CaseOutcome) -> tuple[Problem, Study]:
             run = case.best_run()
-            problem, study, _ = tuning.resume(store, case.studies[run.strategy, run.seed])
+            problem, study, _ = joining.resume(store, case.studies[run.strategy, run.seed])
             return problem, study
 
         sections = comparison_sections(outcome, study_of)
@@ -50,7 +50,7 @@ def report_page(store: Store, name: str) -> ReportPage:
     try:
         if "space" not in row.request:
             raise ValueError(NO_REQUEST)
-        problem, study, row = tuning.resume(store, name)
+        problem, study, row = joining.resume(store, name)
     except (ValueError, OSError, StoreError) as error:
         trouble = trouble_of(error)
         trials = [Trial(t.number, {}, t.measurement, t.elapsed_s) for t in store.trials(name)]

@@ -3,19 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-import datetime
-import pickle
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from kilotune.codegen.emit.levels import TRIED_LEVELS
-from kilotune.evaluators.executors.cache import CachingExecutor, EvaluationCache, has_sources
-from kilotune.evaluators.executors.in_process import InProcessExecutor
-from kilotune.evaluators.executors.kept_work import KeptWork
-from kilotune.evaluators.executors.pool import PoolExecutor
-from kilotune.evaluators.executors.ray_cluster import RayExecutor
 from kilotune.evaluators.on_device import DeviceMeasurement
 from kilotune.experiments.problems.device_check import DeviceCheck
 from kilotune.experiments.problems.placing import FinalistPlacing, kept_placing
@@ -29,26 +21,21 @@ from kilotune.experiments.problems.problem import (
     float_metrics_of,
 )
 from kilotune.experiments.problems.procedure_measurements import remembered
-from kilotune.experiments.requests.request import TuneRequest
 from kilotune.experiments.studies.command_time import DEVICE_SHARE, CommandTime, made_in_time, never
 from kilotune.experiments.studies.confirmed_finalists import chosen_finalist
 from kilotune.experiments.studies.measured_finalists import MeasuredFinalists, kept_finalist
-from kilotune.experiments.studies.moved_input import stored_problem, with_moved_input
 from kilotune.experiments.studies.placing_finalists import knowing_placing, place_finalists, resuming_placing
 from kilotune.experiments.studies.procedure_outcome import ProcedureOutcome, procedure_in_time
 from kilotune.experiments.studies.unseen_data import on_unseen_data, unmeasured_sentence
 from kilotune.experiments.studies.validation import NOTHING_HELD_OUT, Validation, validated
+from kilotune.experiments.studies.workplace import Workplace
 from kilotune.search.budget import Budget
-from kilotune.search.executor import Executor
 from kilotune.search.interrupts import stops_on_interrupt
 from kilotune.search.procedure import run_procedure
 from kilotune.search.result import Progress, Result, Status
-from kilotune.search.space import Assignment, Measurement, Metrics, Space, Trial
+from kilotune.search.space import Assignment, Measurement, Metrics, Trial
 from kilotune.search.stopping import SETTLED, StopRule
-from kilotune.search.store import Store, StoreError
-from kilotune.search.stored_rows import StudyRow
 from kilotune.search.study import Study
-from kilotune.search.work_memory import RemembersWork
 
 MOST_CHECKED = 8
 """Candidates of the front that are compiled for the device."""
@@ -117,118 +104,6 @@ class TuneOutcome:
             if asked_for or problem.only_placing_tells:
                 return placing is not None and placing.held is not None
         return placing is None or not placing.tried or placing.held is not None
-
-
-def free_study_name(store: Store, space: str) -> str:
-    """space-date-time, with a number behind it when that is taken."""
-    plain = re.sub(r"[^\w-]", "_", space)  # a plug-in's may have any
-    stem = f"{plain}-{datetime.datetime.now():%Y%m%d-%H%M%S}"
-    taken = set(store.study_names())
-    return next(name for name in (stem, *(f"{stem}-{n}" for n in range(2, 10_000))) if name not in taken)
-
-
-def check_study_name(name: str) -> str:
-    """The name itself. ValueError for one that is no file name: results are written under it."""
-    if not re.fullmatch(r"[\w-][\w.-]*", name):
-        raise ValueError(f"--study {name!r}: expected letters, digits, '_', '-' and '.', not beginning with '.'.")
-    return name
-
-
-def join(store: Store, name: str | None, problem: Problem, budget: Budget) -> Study:
-    """A new study of a problem, or the stored one of that name when the same was asked of it. StoreError when something else
-    was."""
-    request = problem.request
-    existing = None if name is None else next(iter(store.studies(check_study_name(name))), None)
-    if existing is None:
-        return begin(store, name or free_study_name(store, request.space), problem, budget)
-    if (existing.strategy, existing.seed) != (request.strategy, request.seed):
-        raise StoreError(
-            f"Study {name!r} was started with strategy {existing.strategy} and seed {existing.seed}: "
-            f"ask for these, or choose another name."
-        )
-    return _resumed(store, existing, problem)
-
-
-def begin(store: Store, name: str, problem: Problem, budget: Budget) -> Study:
-    """A new study of a problem. NameTakenError where there is one of that name."""
-    request = problem.request
-    return Study.create(
-        store,
-        name,
-        problem.space,
-        request.strategy,
-        request.seed,
-        budget=budget,
-        request=request.as_json(),
-        procedure_first=request.procedure_first,
-    )
-
-
-def _resumed(store: Store, row: StudyRow, problem: Problem) -> Study:
-    """As it began, whatever a new one would begin with today."""
-    first = TuneRequest.from_json(row.request).procedure_first
-    return Study.resume(store, row.name, problem.space, procedure_first=first)
-
-
-def resume(
-    store: Store, name: str, moved_to: str | None = None, time: CommandTime | None = None
-) -> tuple[Problem, Study, StudyRow]:
-    """A stored study as it was asked for, within a command's time or in whatever it takes. `moved_to`: where its input is now,
-    which the study keeps. StoreError when there is something else than the study searched. Its strategy is not needed until it goes
-    on: `Study.make_strategy` says whether it can be had."""
-    row = store.study(name)
-    if moved_to is not None:
-        row = with_moved_input(store, row, moved_to)
-    problem = stored_problem(row) if time is None else time.read(name, lambda: stored_problem(row))
-    study = _resumed(store, row, problem)
-    return knowing_placing(problem, kept_placing(study)), study, row
-
-
-@dataclass(frozen=True)
-class Workplace:
-    """Where evaluations run: in this process, in `jobs` worker processes, or on the Ray cluster at `ray`.
-
-    `limit_s`: how long one may take. Only a worker can be stopped, so with a limit even one job is a process of its own.
-    `cached`: measurements of earlier studies are used again, and what searches worked out on their way to them.
-    """
-
-    jobs: int | None = None
-    ray: str | None = None
-    limit_s: float | None = None
-    cached: bool = True
-
-    def with_jobs(self, jobs: int) -> Workplace:
-        """A copy of this work place with so many worker processes."""
-        return dataclasses.replace(self, jobs=jobs)
-
-    def executor(self, space: Space) -> Executor:
-        """ValueError, a sentence, when the cluster cannot be used."""
-        executor = self._workers(space)
-        if not self.cached or not has_sources(space):
-            return executor
-        cache = EvaluationCache()
-        if isinstance(space, RemembersWork):
-            space.work_memory = KeptWork(cache, space)
-        return CachingExecutor(executor, space, cache)
-
-    def _workers(self, space: Space) -> Executor:
-        if self.ray is not None:
-            return RayExecutor(space, self.ray, self.jobs, self.limit_s)
-        if (self.jobs or 1) > 1 or self.limit_s is not None:
-            require_picklable(space)
-            return PoolExecutor(space, self.jobs or 1, self.limit_s)
-        return InProcessExecutor(space)
-
-
-def require_picklable(space: Space) -> None:
-    """ValueError, a sentence, for a space that cannot be sent to worker processes."""
-    try:
-        pickle.dumps(space)
-    except Exception as error:
-        raise ValueError(
-            f"The space {space.name} cannot be sent to worker processes: {type(error).__name__}: {error}; give it a class at "
-            f"the top of a module and fields that can be pickled, or use one job."
-        ) from error
 
 
 def run(

@@ -20,8 +20,8 @@ from kilotune.experiments.fuzz.case import FuzzCase
 from kilotune.experiments.fuzz.json_mutations import mutate_value
 from kilotune.experiments.fuzz.kind import Kind, on_files
 from kilotune.experiments.problems.building import build_problem
+from kilotune.experiments.studies.joining import join
 from kilotune.experiments.studies.request_parsing import request_from
-from kilotune.experiments.studies.tuning import join
 from kilotune.search.budget import Budget
 from kilotune.search.comparison_store import save_comparison
 from kilotune.search.store import Store, StoreError

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kilotune.experiments.studies import tuning
+from kilotune.experiments.studies import joining
 from kilotune.experiments.studies.storage import open_store
 from tests.commands import tune
 
@@ -17,7 +17,7 @@ def test_a_new_study_has_a_name_of_its_own_though_another_one_has_just_taken_it(
 ) -> None:
     """Both have looked before either has begun; the second one went on with the first one's study."""
     names = iter(["first", "first", "second"])
-    monkeypatch.setattr(tuning, "free_study_name", lambda store, space: next(names))
+    monkeypatch.setattr(joining, "free_study_name", lambda store, space: next(names))
     storage = str(tmp_path / "studies.db")
     asked = ["--space", "memory", "--strategy", "random", "--budget", "3trials", "--no-output", "--storage", storage]
     for _ in range(2):

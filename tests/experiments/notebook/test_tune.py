@@ -17,7 +17,7 @@ from kilotune.experiments.commands.exit_status import ExitStatus
 from kilotune.experiments.notebook.tuned_study import TunedStudy
 from kilotune.experiments.notebook.tuning import tune
 from kilotune.experiments.problems.registry import FAMILIES
-from kilotune.experiments.studies import tuning
+from kilotune.experiments.studies import joining
 from kilotune.experiments.studies.request_parsing import keyword_of
 from kilotune.experiments.studies.storage import default_storage
 from kilotune.search.budget import Budget
@@ -34,7 +34,7 @@ def by_command(folder: Path, *arguments: str) -> list[Trial]:
     options = ("--study", "one", "--storage", storage, "--no-output", "--quiet")
     done = run_command(folder, os.environ, *arguments, *options)
     assert done.returncode in (ExitStatus.FEASIBLE, ExitStatus.INFEASIBLE), done.stderr
-    _, study, _ = tuning.resume(Store(storage), "one")
+    _, study, _ = joining.resume(Store(storage), "one")
     return study.trials()
 
 
@@ -171,7 +171,7 @@ def test_a_stored_study_goes_on(tmp_path: Path) -> None:
     again = tune("reverse-split", budget="10trials", objective="transfers", **stored)
     assert again.trials[:10] == first.trials
     assert len(again.trials) == 20
-    _, seen, row = tuning.resume(Store(str(tmp_path / "studies.db")), "kept")
+    _, seen, row = joining.resume(Store(str(tmp_path / "studies.db")), "kept")
     assert seen.trials() == again.trials
     assert row.budget == "10trials"
     with pytest.raises(StoreError, match="strategy random and seed 0"):
@@ -185,7 +185,7 @@ def test_an_object_is_stored_too(tmp_path: Path) -> None:
     assert again.trials[:2] == first.trials
     assert len(again.trials) == 4
     with pytest.raises(ValueError, match="This study is of a Branch that was handed over in Python"):
-        tuning.resume(Store(storage), "mine")
+        joining.resume(Store(storage), "mine")
     unnamed = tune(Branch(), strategy="random", budget="2trials", storage=storage)
     assert unnamed.name.startswith("branch-")
 

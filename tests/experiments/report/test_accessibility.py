@@ -97,9 +97,9 @@ def test_the_report_of_every_space(open_page: OpenPage, axe: Check, store: Path,
 
 def test_the_report_of_a_comparison(open_page: OpenPage, axe: Check, store: Path, tmp_path: Path) -> None:
     outcome = comparison_outcome()
-    from kilotune.experiments.studies import tuning
+    from kilotune.experiments.studies import joining
 
-    problem, study, _ = tuning.resume(Store(str(store)), "memory")
+    problem, study, _ = joining.resume(Store(str(store)), "memory")
     path = tmp_path / "comparison.html"
     path.write_text(render_page("Comparison", comparison_sections(outcome, lambda case: (problem, study))))
     for size, dark in VARIANTS:

@@ -19,7 +19,7 @@ from kilotune.experiments.report.pareto_front import pareto_sections
 from kilotune.experiments.report.report_data import ReportData, thinned
 from kilotune.experiments.report.study_sections import study_sections
 from kilotune.experiments.report.trials import best_trials_section, decisions_sections, failures_sections
-from kilotune.experiments.studies import tuning
+from kilotune.experiments.studies import joining, tuning
 from kilotune.experiments.studies.procedure_outcome import ProcedureOutcome, ProcedureState
 from kilotune.search.flat_state import FlatState
 from kilotune.search.result import Status
@@ -230,7 +230,7 @@ def test_a_study_without_trials_and_one_that_runs_say_so(store: Store) -> None:
     assert "no trial yet" in text(sections["What was found"])
     make_study(store, "going", asked("memory", strategy="random"), 20)
     store.append("going", [], status=Status.RUNNING.value)
-    problem, study, row = tuning.resume(store, "going")
+    problem, study, row = joining.resume(store, "going")
 
     def found() -> str:
         return text(by_title(study_sections(problem, study, row))["What was found"])

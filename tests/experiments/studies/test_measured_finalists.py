@@ -24,7 +24,7 @@ from kilotune.experiments.studies.measured_finalists import (
 )
 from kilotune.experiments.studies.placing_finalists import exported_trial
 from kilotune.experiments.studies.storage import open_store
-from kilotune.experiments.studies.tuning import Workplace
+from kilotune.experiments.studies.workplace import Workplace
 from kilotune.search.budget import Budget
 from kilotune.search.result import Result
 from kilotune.search.space import Assignment, Measurement, Objective, Option, Trial

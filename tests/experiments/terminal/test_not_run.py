@@ -21,11 +21,12 @@ from kilotune.experiments.problems.building import build_problem
 from kilotune.experiments.problems.cm.problem import MappingProblem
 from kilotune.experiments.report.report_data import ReportData
 from kilotune.experiments.report.result_section import result_section
+from kilotune.experiments.studies.joining import join
 from kilotune.experiments.studies.outcome_file import as_json
 from kilotune.experiments.studies.request_parsing import request_from
 from kilotune.experiments.studies.result_schema import result_schema
 from kilotune.experiments.studies.storage import open_store
-from kilotune.experiments.studies.tuning import NOT_ALL_COMPARED, NOT_COMPARED, conclude, join
+from kilotune.experiments.studies.tuning import NOT_ALL_COMPARED, NOT_COMPARED, conclude
 from kilotune.experiments.terminal.summary import print_summary
 from kilotune.search.budget import Budget
 from kilotune.search.study import Study

@@ -11,7 +11,7 @@ import pytest
 from kilotune.codegen.cm.hardware import load_hardware
 from kilotune.evaluators.executors.cache import EvaluationCache
 from kilotune.evaluators.executors.kept_work import KeptWork
-from kilotune.experiments.studies.tuning import Workplace
+from kilotune.experiments.studies.workplace import Workplace
 from kilotune.spaces.cm import bit_search, designer, joint
 from kilotune.spaces.cm.annealing import Annealer
 from kilotune.spaces.cm.bits import BitsSpace

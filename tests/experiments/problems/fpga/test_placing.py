@@ -32,8 +32,8 @@ from kilotune.experiments.problems.placing import (
     kept_placing,
     placed_in_turn,
 )
+from kilotune.experiments.studies.joining import resume
 from kilotune.experiments.studies.placing_finalists import exported_trial, place_finalists
-from kilotune.experiments.studies.tuning import resume
 from kilotune.search.space import Metrics, Trial
 from kilotune.search.store import Store
 from tests.commands import tune

@@ -15,7 +15,7 @@ from kilotune.experiments.presentation.section import Figure, Paragraph, Section
 from kilotune.experiments.problems.problem import Problem
 from kilotune.experiments.problems.registry import find_entry
 from kilotune.experiments.requests.request import TuneRequest
-from kilotune.experiments.studies import tuning
+from kilotune.experiments.studies import joining
 from kilotune.experiments.studies.command_time import CommandTime
 from kilotune.search.budget import Budget
 from kilotune.search.space import Assignment, Measurement, Space
@@ -41,10 +41,10 @@ def study_of(
     request = dataclasses.replace(request, procedure_first=procedure_first)
     store = Store(str(folder / "studies.db"))
     problem = CommandTime(Budget()).build(request)
-    study = tuning.join(store, "study", problem, Budget())
+    study = joining.join(store, "study", problem, Budget())
     executor = InProcessExecutor(Failing(problem.space) if fails else problem.space)
     study.run(executor, Budget(trials=trials), handle_interrupts=False)
-    problem, study, _ = tuning.resume(store, "study")
+    problem, study, _ = joining.resume(store, "study")
     return problem, study
 
 
