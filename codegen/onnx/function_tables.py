@@ -7,10 +7,13 @@ from numpy.typing import NDArray
 
 from kilotune.codegen.arrays import FloatArray
 from kilotune.codegen.onnx.bounds import Bounds
-from kilotune.codegen.onnx.functions import apply_function
+from kilotune.codegen.onnx.functions import SHIFTED_POWER, apply_function
 from kilotune.codegen.onnx.graph import FunctionNode, TableNode
 
 MOST_ARGUMENTS = 1 << 12
+
+PLACES_IN_A_STEP = 64
+"""Points between two arguments at which a steep function is looked at."""
 
 
 def function_values(node: FunctionNode, operand: Bounds, exponent: int, channels: int) -> FloatArray:
@@ -23,8 +26,19 @@ def function_values(node: FunctionNode, operand: Bounds, exponent: int, channels
     parameters = [p if isinstance(p, float) else np.asarray(p, np.float64)[:, None] for p in node.parameters]
     if any(not isinstance(p, float) for p in parameters):
         arguments = np.broadcast_to(arguments, (channels, len(arguments)))
-    values = apply_function(node.function, arguments, parameters, node.gated)
-    return _finite(node, values)
+    if node.function == SHIFTED_POWER:
+        return _mean_over_steps(arguments, float(np.ldexp(1.0, exponent)), *node.parameters)
+    return _finite(node, apply_function(node.function, arguments, parameters, node.gated))
+
+
+def _mean_over_steps(arguments: FloatArray, step: float, *parameters: object) -> FloatArray:
+    """A power of a sum of squares, averaged over what rounds to each argument, where values count by their arguments: whatever is
+    multiplied with the power is one of what was squared, so its square, and that of the error, grows with the sum. At the argument
+    itself the power of 0 would stand for all sums below half a step, and be larger than that of any."""
+    within = (np.arange(PLACES_IN_A_STEP) + 0.5) / PLACES_IN_A_STEP - 0.5
+    sums = np.maximum(arguments[:, None] + step * within, 0.0)
+    weights = np.where(sums.any(axis=1, keepdims=True), sums, 1.0)  # no sum is negative; a table may begin there
+    return np.average(apply_function(SHIFTED_POWER, sums, parameters), axis=1, weights=weights)
 
 
 def _finite(node: FunctionNode, values: FloatArray) -> FloatArray:
