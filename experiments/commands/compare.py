@@ -139,10 +139,10 @@ def _say_interrupted(context: click.Context, name: str) -> NoReturn:
 def _plan(store: Store, options: dict[str, Any]) -> tuple[str, ComparisonPlan]:
     """The name, and the plan: of what was asked, or of the stored comparison of that name, extended. StoreError when it was
     asked for something else."""
-    from kilotune.experiments.comparison.plan import ComparisonPlan
+    from kilotune.experiments.comparison.plan import ComparisonPlan, case_title
     from kilotune.experiments.comparison.records import stored_plan
-    from kilotune.experiments.comparison.session import extended, free_comparison_name
-    from kilotune.experiments.studies.joining import check_study_name
+    from kilotune.experiments.comparison.session import extended
+    from kilotune.experiments.studies.joining import check_study_name, dated_name
     from kilotune.search.comparison_store import comparison, comparisons
 
     name = options["name"]
@@ -165,7 +165,7 @@ def _plan(store: Store, options: dict[str, Any]) -> tuple[str, ComparisonPlan]:
             f"The comparison {name!r} was of other cases, from another seed, or had more seeds, strategies or budget: "
             f"`tune compare --name {name}` goes on with it; choose another --name for this one."
         )
-    return name or free_comparison_name(store, options["suite"] or options["space"]), plan
+    return name or dated_name(case_title("compare", Path(options["suite"] or options["space"]).stem)), plan
 
 
 def _of_a_case(options: dict[str, Any]) -> list[str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import json
 import shlex
@@ -34,7 +33,7 @@ from kilotune.experiments.terminal.progress import ProgressDisplay
 from kilotune.experiments.terminal.summary import print_summary
 from kilotune.search.budget import Budget, parse_seconds
 from kilotune.search.stopping import SETTLED, StopRule
-from kilotune.search.store import NameTakenError, Store
+from kilotune.search.store import Store
 from kilotune.search.study import Study
 
 
@@ -70,11 +69,8 @@ def _joined(store: Store, problem: Problem, budget: Budget, options: dict[str, A
     if given is not None:
         folder = _checked_output(problem, given, options)
         return joining.join(store, given, problem, budget), folder
-    while True:
-        name = joining.free_study_name(store, problem.request.space)
-        folder = _checked_output(problem, name, options)
-        with contextlib.suppress(NameTakenError):  # by another command that began in the same second
-            return joining.begin(store, name, problem, budget), folder
+    study = joining.begin_unnamed(store, problem, budget, lambda name: _checked_output(problem, name, options))
+    return study, _checked_output(problem, study.name, options)
 
 
 def resume(study: str, options: dict[str, Any]) -> int:

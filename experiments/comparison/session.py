@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
-import datetime
 from collections.abc import Sequence
-from pathlib import Path
 
 from kilotune.evaluators.executors.processes import available_processors
-from kilotune.experiments.comparison.plan import ComparisonPlan, case_title
+from kilotune.experiments.comparison.plan import ComparisonPlan
 from kilotune.experiments.comparison.procedure_results import measure_procedures
 from kilotune.experiments.comparison.progress_display import ComparisonDisplay
 from kilotune.experiments.comparison.records import RecordReader, missing_runs
@@ -16,7 +14,7 @@ from kilotune.experiments.comparison.run_news import RunFinished, RunNews
 from kilotune.experiments.comparison.running import run_all
 from kilotune.experiments.comparison.suite import fitting, require_use
 from kilotune.experiments.comparison.verdict import seeds_sentence
-from kilotune.search.comparison_store import comparisons, save_comparison
+from kilotune.search.comparison_store import save_comparison
 from kilotune.search.store import Store
 
 
@@ -56,10 +54,3 @@ def extended(
         )
         require_use(cases, strategies)
     return ComparisonPlan(cases, repeats or plan.repeats, budget or plan.budget, plan.seed)
-
-
-def free_comparison_name(store: Store, what: str) -> str:
-    """compare-what-date-time, with a number behind it when that is taken."""
-    stem = f"{case_title('compare', Path(what).stem)}-{datetime.datetime.now():%Y%m%d-%H%M%S}"
-    taken = {row.name for row in comparisons(store)}
-    return next(name for name in (stem, *(f"{stem}-{n}" for n in range(2, 10_000))) if name not in taken)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import re
+import secrets
+from collections.abc import Callable
 
 from kilotune.experiments.problems.placing import kept_placing
 from kilotune.experiments.problems.problem import Problem
@@ -12,17 +15,16 @@ from kilotune.experiments.studies.command_time import CommandTime
 from kilotune.experiments.studies.moved_input import stored_problem, with_moved_input
 from kilotune.experiments.studies.placing_finalists import knowing_placing
 from kilotune.search.budget import Budget
-from kilotune.search.store import Store, StoreError
+from kilotune.search.store import NameTakenError, Store, StoreError
 from kilotune.search.stored_rows import StudyRow
 from kilotune.search.study import Study
 
 
-def free_study_name(store: Store, space: str) -> str:
-    """space-date-time, with a number behind it when that is taken."""
-    plain = re.sub(r"[^\w-]", "_", space)  # a plug-in's may have any
-    stem = f"{plain}-{datetime.datetime.now():%Y%m%d-%H%M%S}"
-    taken = set(store.study_names())
-    return next(name for name in (stem, *(f"{stem}-{n}" for n in range(2, 10_000))) if name not in taken)
+def dated_name(stem: str) -> str:
+    """stem-date-time-four hexadecimal digits by chance: commands that begin in the same second, with whatever stores, write into folders of
+    these names. What is no letter, digit, "_" or "-" of the stem is "_"."""
+    plain = re.sub(r"[^\w-]", "_", stem)
+    return f"{plain}-{datetime.datetime.now():%Y%m%d-%H%M%S}-{secrets.token_hex(2)}"
 
 
 def check_study_name(name: str) -> str:
@@ -36,15 +38,28 @@ def join(store: Store, name: str | None, problem: Problem, budget: Budget) -> St
     """A new study of a problem, or the stored one of that name when the same was asked of it. StoreError when something else
     was."""
     request = problem.request
-    existing = None if name is None else next(iter(store.studies(check_study_name(name))), None)
+    if name is None:
+        return begin_unnamed(store, problem, budget)
+    existing = next(iter(store.studies(check_study_name(name))), None)
     if existing is None:
-        return begin(store, name or free_study_name(store, request.space), problem, budget)
+        return begin(store, name, problem, budget)
     if (existing.strategy, existing.seed) != (request.strategy, request.seed):
         raise StoreError(
             f"Study {name!r} was started with strategy {existing.strategy} and seed {existing.seed}: "
             f"ask for these, or choose another name."
         )
     return _resumed(store, existing, problem)
+
+
+def begin_unnamed(
+    store: Store, problem: Problem, budget: Budget, check: Callable[[str], object] = lambda name: None
+) -> Study:
+    """A new study of a problem under a `dated_name` of its space. `check` may raise what forbids it."""
+    while True:
+        name = dated_name(problem.request.space)
+        check(name)
+        with contextlib.suppress(NameTakenError):
+            return begin(store, name, problem, budget)
 
 
 def begin(store: Store, name: str, problem: Problem, budget: Budget) -> Study:
