@@ -28,7 +28,7 @@ ReplicaCut = tuple[int, str]
 """Replicas of a layer and the axis that they cut: what streams to and from a layer depend on, chained or not."""
 
 TOLERANCE = 0.01
-"""Of a core, by which a solution in floating point has to exceed all cores before they are said to be too few."""
+"""By how much of a core a solution in floating point has to exceed all cores before they are said to be too few."""
 
 WIDENING = 1.25
 """By how much a number of ticks that is too few is raised until it is not."""
