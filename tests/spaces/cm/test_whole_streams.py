@@ -152,3 +152,9 @@ def test_the_bound_of_a_full_accelerator_counts_the_replicas_that_thin_its_strea
     space = CmSpace.of(integer_shape(weightless("googlenet")), load_hardware("mesh-16x16"))
     assert math.ceil(least_ticks(space.costs, space.cores)) == 2128
     assert space.least_ticks == 2352
+
+
+def test_more_stages_than_cores_that_they_share_have_a_bound_all_the_same() -> None:
+    space = CmSpace.of(small_network(0, 3), thin_links({"kind": "mesh", "rows": 1, "columns": 2}, 8))
+    assert len(space.lowered({}).pipeline.stages) > space.hardware.cores
+    assert space.least_ticks >= sum(space.lowered({}).image_ticks) / 2
