@@ -98,8 +98,8 @@ def layer_streams(
 
 
 def whole_stream_ticks(costs: Sequence[LayerCost], streams: Sequence[LayerStream], cores: int, least: int) -> int:
-    """Whole ticks an image that no mapping beats, with a core for each stage: `least`, which is known of, or more. streams: none where stages
-    may share a core, and nothing is added to what is known.
+    """Whole ticks an image that no mapping beats, with a core for each stage: `least`, which is known of, or more.
+    streams: none where stages may share a core, and nothing is added to what is known.
 
     Each T is either shown to be too few or not, and what is too few for T is so for less; so the T between is halved. Where a link
     carries at most T of width in T ticks, and an image takes a core at most T, ticks an image are a whole number of T + 1 or more
