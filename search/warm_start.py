@@ -8,7 +8,7 @@ A procedure may ask a solver that answers in a second or not at all. So one of i
 strategy has the rest: a search that never began would have nothing to show but what the procedure proposes first. A short search has
 less than that, and the procedure its turn where it is given up. A study keeps how far the procedure came. What ended once is thought
 again when it is resumed, however long that takes; a thought that was given up only where there is more time for it now, and then the
-budget counts it.
+budget counts it. A short search has its turn whenever a study is resumed.
 """
 
 from __future__ import annotations
@@ -34,7 +34,8 @@ SHORT_SHARE = 0.4
 
 @dataclass(frozen=True)
 class GivenUp:
-    """The thought at which a procedure was given up: how many candidates had been proposed before it, and how many seconds it had."""
+    """The thought at which a procedure was given up: how many candidates had been proposed before it, that of a short search not
+    counted, which there is or is not by how busy the machine was; and how many seconds it had."""
 
     proposed: int
     seconds: float
@@ -69,6 +70,12 @@ class WarmStart:
         self._seconds_left = math.inf
         self.at_procedure = False
         """Whether what is proposed now is the procedure's."""
+        self.at_short_search = False
+        """Whether it is what a short search has found."""
+        self.short_search_waits = isinstance(space, HasShortSearch)
+        """Whether there is one that has not had its turn yet."""
+        self.leaves_out_procedure = False
+        """Whether to end where the procedure would begin."""
 
     def allow(self, seconds: float) -> None:
         self._seconds_left = seconds
@@ -82,14 +89,17 @@ class WarmStart:
             yield [fallback]
         found = self._short_search(self._space) if isinstance(self._space, HasShortSearch) else None
         if found is not None:
+            self.at_short_search = True
             yield [found]
-        if isinstance(self._space, HasProcedure):
+            self.at_short_search = False
+        if isinstance(self._space, HasProcedure) and not self.leaves_out_procedure:
             self.at_procedure = True
             yield from self._space.procedure()
         return Outcome.FINISHED
 
     def _short_search(self, space: HasShortSearch) -> Assignment | None:
         """What it finds; None where it takes too long."""
+        self.short_search_waits = False
         if math.isinf(self._seconds_left):
             return space.short_search()
         end_s, found = self._clock() + SHORT_SHARE * self._seconds_left, None
@@ -167,12 +177,18 @@ class WarmStartedStrategy:
         """What the warm start proposes; nothing where it thinks for too long, and then never again."""
         seconds = THOUGHT_SHARE * self._seconds_left
         given_up = self._before.given_up
-        if given_up is not None and self.thinks_again and seconds <= given_up.seconds:
+        skips = given_up is not None and self.thinks_again and seconds <= given_up.seconds
+        if skips and not self._warm_start.short_search_waits:
             self.given_up = given_up
             return []
+        # A short search may end in time now, on a machine that is less busy.
+        self._warm_start.leaves_out_procedure = skips
         unlimited = self._before.ended or math.isinf(seconds)
         proposals = self._stepped.propose(count) if unlimited else self._thought_of(count, seconds)
-        self._proposed += len(proposals)
+        if skips and not proposals:
+            self.given_up = given_up
+        if not self._warm_start.at_short_search:
+            self._proposed += len(proposals)
         return proposals
 
     def _thought_of(self, count: int, seconds: float) -> list[Assignment]:

@@ -114,6 +114,15 @@ def pixels_read(reading: AccessPattern) -> int:
     return rows * columns
 
 
+def read_pixels(window: Window, axis: int, reader: Rectangle, writer: Rectangle) -> NDArray[np.bool_]:
+    """Which of the writer's rows (axis 0) or columns (1) are read by the reader's iterations in each of its rows or columns, by an access
+    of one window: [reader's, writer's]."""
+    taps, inside = _taps(window, axis, AccessPattern((window,), reader, writer))
+    found = np.zeros((len(taps), writer.height if axis == 0 else writer.width), dtype=bool)
+    found[np.nonzero(inside)[0], taps[inside]] = True
+    return found
+
+
 def is_read(reading: AccessPattern) -> bool:
     """Whether the reader reads any of the writer's pixels, by an access of one window: whether `sent` of `counts` has any. Most pairs of
     replicas are out of one another's reach, which takes no arrays to see."""

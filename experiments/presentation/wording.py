@@ -7,10 +7,15 @@ from kilotune.codegen.counts import counted as counted
 WHOLE_FROM = 10_000
 """Larger numbers are shown without decimals."""
 
+TENTHS_FROM = 1_000
+"""From here on four digits would leave none behind the point."""
+
 
 def number(value: float) -> str:
-    """Four digits where there are decimals, whole numbers whole."""
-    return f"{value:.0f}" if float(value).is_integer() or abs(value) >= WHOLE_FROM else f"{value:.4g}"
+    """Four digits where there are decimals, and a tenth in any case: 1344.5 is not the bound 1344. Whole numbers whole."""
+    if float(value).is_integer() or abs(value) >= WHOLE_FROM:
+        return f"{value:.0f}"
+    return f"{value:.1f}" if abs(value) >= TENTHS_FROM else f"{value:.4g}"
 
 
 def precise(value: float) -> str:

@@ -101,17 +101,16 @@ class LayerCost:
     """What a layer asks of the accelerator when it is there once. once_ticks, chained_ticks: of an iteration, by stage, where all row
     blocks send to the last one, and where they are chained, so that the last one adds a single sum. flow_ticks: elements through one
     of its cores, in ticks of all the links of the best connected core; or of a stream between two of its blocks (partial sums, which
-    take one route), in ticks of the widest link. chained_flow_ticks: the same where its row blocks are chained. port_ticks: of what
-    GMEM sends to it, if all its ports shared that evenly; empty where it does not read the image. stage_rows: of crossbars, by
-    stage. all_ticks: that an image takes all its cores together, however often it is there. Streams of stages that may share a core
-    may need no link: their flow ticks are 0."""
+    take one route), in ticks of the widest link. chained_flow_ticks: the same where its row blocks are chained. ports: what it takes
+    GMEM's links. stage_rows: of crossbars, by stage. all_ticks: that an image takes all its cores together, however often it is there.
+    Streams of stages that may share a core may need no link: their flow ticks are 0."""
 
     shape: LayerShape
     once_ticks: tuple[int, ...]
     chained_ticks: tuple[int, ...]
     flow_ticks: float
     chained_flow_ticks: float
-    port_ticks: PortTicks = field(default_factory=dict)
+    ports: PortTicks = field(default_factory=PortTicks)
     stage_rows: tuple[int, ...] = ()
     all_ticks: int = 0
 
@@ -120,8 +119,11 @@ class LayerCost:
         return max(self.own_ticks(replication), self.stream_ticks(replication))
 
     def own_ticks(self, replication: Replication) -> float:
-        """Ticks per image of its largest replica's cores, and of GMEM's ports where it reads the image."""
-        return max(self.compute_ticks(replication), self.port_ticks.get(replication, 0.0))
+        """Ticks per image of its largest replica's cores, and of GMEM's busiest link where it reads the image or writes an output."""
+        ports = self.ports
+        return max(
+            self.compute_ticks(replication), ports.shared.get(replication, 0.0), ports.whole.get(replication, 0.0)
+        )
 
     def compute_ticks(self, replication: Replication) -> int:
         """Ticks per image of its largest replica's cores."""
@@ -146,7 +148,7 @@ def layer_costs(
     ports: Mapping[str, PortTicks],
 ) -> tuple[LayerCost, ...]:
     """By layer, in the order of the shapes. chained: lowered once as well, all row blocks in chains. ports: by layer, of those that
-    read the image."""
+    read the image or write an output."""
     flows, chained_flows = _flow_ticks(once, hardware), _flow_ticks(chained, hardware)
     ticks, chained_ticks = _by_layer(once, once.ticks), _by_layer(chained, chained.ticks)
     rows = _by_layer(once, once.rows)
@@ -158,7 +160,7 @@ def layer_costs(
             chained_ticks[shape.name],
             flows[shape.name],
             chained_flows[shape.name],
-            ports.get(shape.name, {}),
+            ports.get(shape.name, PortTicks()),
             rows[shape.name],
             min(both[shape.name] for both in together),
         )
@@ -248,9 +250,10 @@ def _least_port_ticks(costs: Sequence[LayerCost], ticks: float, fixed: Mapping[s
     total = 0.0
     for cost in costs:
         own = cost.shape.name
-        if cost.port_ticks:
-            allowed = [fixed[own]] if own in fixed else [r for r in cost.port_ticks if cost.ticks(r) <= ticks]
-            total += min(cost.port_ticks[r] for r in allowed)
+        shared = cost.ports.shared
+        if shared:
+            allowed = [fixed[own]] if own in fixed else [r for r in shared if cost.ticks(r) <= ticks]
+            total += min(shared[r] for r in allowed)
     return total
 
 

@@ -13,10 +13,11 @@ from kilotune.evaluators.executors.in_process import InProcessExecutor
 from kilotune.search.abandoning import TICK_S
 from kilotune.search.budget import Budget
 from kilotune.search.procedure import run_procedure
-from kilotune.search.space import Assignment, Procedure
+from kilotune.search.space import Assignment, Measurement, Procedure, Trial
 from kilotune.search.store import Store
+from kilotune.search.strategy import make_strategy
 from kilotune.search.study import Study
-from kilotune.search.warm_start import GivenUp
+from kilotune.search.warm_start import GivenUp, ProcedureBefore, WarmStartedStrategy
 from tests.search.problems import FlatProblem
 
 
@@ -202,3 +203,40 @@ def test_a_resumed_study_takes_up_a_thought_that_was_given_up_where_there_is_mor
     assert run(12.0) == (10.0, 0.0, True)  # a replay
     numbers = [trial.number for trial in store.trials("s")]
     assert sorted(numbers) == list(range(60))
+
+
+@dataclass(frozen=True)
+class WithTwoThoughts(WithProcedure):
+    """A short search that ends at once where it `is_short` and otherwise never, before a procedure that thinks for good over its first
+    proposal."""
+
+    is_short: bool = True
+
+    def short_search(self) -> Assignment:
+        if not self.is_short:
+            threading.Event().wait()
+        return {d.name: d.options[1] for d in self.decisions}
+
+    def procedure(self) -> Procedure:
+        threading.Event().wait()
+        yield []
+
+
+def test_a_short_search_has_its_turn_again_where_the_procedure_stays_given_up() -> None:
+    """Whether it ended in time before says nothing of where the procedure was given up."""
+    before = GivenUp(1, 1.0)
+    for is_short in (True, False):
+        space = WithTwoThoughts(12, 4, 5, pairs=9, is_short=is_short)
+        strategy = WarmStartedStrategy(space, make_strategy("random", space, 0), ProcedureBefore(given_up=before))
+        strategy.allow(0.4)
+        assert strategy.propose(1) == [space.fallback()]
+        strategy.learn([Trial(0, space.fallback(), Measurement({"m": 1.0}))])
+        found = {d.name: d.options[1] for d in space.decisions}
+        proposed = strategy.propose(1)
+        assert (proposed == [found]) == is_short
+        if is_short:
+            strategy.learn([Trial(1, found, Measurement({"m": 1.0}))])
+            proposed = strategy.propose(1)
+        assert proposed, "the strategy goes on"
+        assert strategy.given_up == before, "and the procedure is as it was"
+        assert not strategy.procedure_ended

@@ -32,6 +32,7 @@ from kilotune.spaces.cm.lowered import cores_needed, least_ticks
 from kilotune.spaces.cm.network import PartitionedNetwork
 from kilotune.spaces.cm.procedure import snake_candidate
 from kilotune.spaces.cm.replication import LayerShape, Replication
+from kilotune.spaces.cm.seams import PortTicks
 from kilotune.spaces.cm.sharing import Cores
 from kilotune.spaces.cm.space import CmSpace
 
@@ -157,8 +158,8 @@ def test_the_bound_of_all_replications_is_the_best_of_them() -> None:
         <= 8
     )
     # 8 cores cut both layers of 6 rows into blocks of 2; GMEM's port takes longer
-    assert best == 36 == max(min(cost.port_ticks.values()) for cost in space.costs)
-    alone = tuple(dataclasses.replace(cost, port_ticks={}) for cost in space.costs)
+    assert best == 36 == max(min(cost.ports.shared.values()) for cost in space.costs)
+    alone = tuple(dataclasses.replace(cost, ports=PortTicks()) for cost in space.costs)
     assert least_ticks(alone, Cores(8)) == 12
     assert least_ticks(space.costs, Cores(8)) == 72
     assert space.start().bound() == space.least_ticks == 72, "two readers of 36 pixels of 4 through a port of 4"
