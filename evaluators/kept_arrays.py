@@ -17,7 +17,7 @@ class KeptArrays:
     def pointer(self, array: NDArray[np.generic]) -> int:
         """The address of its data, in C's order."""
         self._kept.append(np.ascontiguousarray(array))
-        return int(self._kept[-1].ctypes.data)
+        return int(self._kept[-1].__array_interface__["data"][0])  # `ctypes.data` takes twice as long
 
     def ints(self, values: Sequence[int]) -> int:
         """The address of an array of 32 bits each."""

@@ -16,55 +16,58 @@
 
 #include "timing_copy.h"
 
-static inline void mark(Run *r, int32_t core) {
-    if (!r->is_marked[core]) {
-        r->is_marked[core] = 1;
-        r->marked[r->marked_count++] = core;
-    }
+/* Packets for a stage. Whether one comes when it is waited for, no branch would guess. The new end of the list of what is ready, which stays
+ * in a register. */
+static inline int32_t *deliver(Run *r, int32_t number, int32_t packets, int32_t *ready) {
+    int32_t *missing = (int32_t *)r->missing + number, before = *missing, after = before - packets;
+    int32_t stage = r->reader[number], has_come = (before > 0) & (after <= 0);
+    *missing = after;
+    *ready = stage;
+    return ready + (has_come & ((r->waits[stage].packets -= has_come) == 0));
 }
 
-/* A stream has brought what was awaited. */
-static void tell_reader(Run *r, StreamState *stream, int64_t tick) {
-    if (stream->reader >= 0) {
-        stream->awaited = NOBODY;
-        mark(r, stream->reader_core);
-        return;
-    }
-    for (; stream->delivered >= stream->awaited; stream->awaited += stream->packets) {
-        int64_t image = stream->awaited / stream->packets - 1;
+static void deliver_to_gmem(Run *r, int32_t number, int32_t packets, int64_t tick) {
+    Input *input = &r->input[number];
+    int32_t *missing = (int32_t *)r->missing + number;
+    for (*missing -= packets; *missing <= 0; *missing += input->packets) {
+        int64_t image = input->through++;
         if (tick > r->o->finish[image]) r->o->finish[image] = tick;
         r->left -= image < r->p->wanted;
         r->came_out = 1;
     }
 }
 
-static inline void deliver(Run *r, int32_t number, int32_t packets, int64_t tick) {
-    StreamState *stream = &r->stream[number];
-    stream->delivered += packets;
-    if (stream->delivered >= stream->awaited) tell_reader(r, stream, tick);
-}
-
-/* The ticks that a link takes to move so many elements, without what is left of the last one. */
-static inline int32_t ticks_of(const Taken *link, uint64_t elements) {
-    if (__builtin_expect(elements >= LARGE || !link->reciprocal, 0)) return (int32_t)(elements / link->width);
-    return (int32_t)(elements * link->reciprocal >> 32); /* exact: the product of what is divided and the divisor is below 2 ** 32 */
+/* Several packets of a stream that ask for a link at a tick and do not all fit in what is left of the tick until which it is taken. */
+static __attribute__((noinline)) int pass_apart(Run *r, const Place *place, int32_t packets, int64_t tick) {
+    Taken *link = &r->taken[place->link];
+    int64_t now = tick > link->tick ? tick : link->tick, from = tick > link->tick ? 0 : link->used;
+    int64_t width = link->width, load = place->whole * width + place->rest, all = load * packets;
+    int64_t first = (from + load - 1) / width, last = (from + all - 1) / width;
+    link->tick = now + last;
+    link->used = (int32_t)(from + all - last * width);
+    while (first < last) {
+        int32_t together = (int32_t)(((first + 1) * width - from) / load);
+        if (add_events(&r->events, now + first + place->hop, place->next, together, tick)) return -1;
+        packets -= together;
+        from += together * load;
+        first = (from + load - 1) / width;
+    }
+    return add_events(&r->events, now + last + place->hop, place->next, packets, tick);
 }
 
 /* Packets that ask for a link at a tick, all before them having asked: those that are behind it in the same tick go on together. */
 static inline int pass(Run *r, const Place *place, int32_t packets, int64_t tick) {
     Taken *link = &r->taken[place->link];
-    int64_t now = tick * link->width, from = link->until > now ? link->until - now : 0;
-    int64_t load = place->load, all = load * packets;
-    int32_t first = ticks_of(link, (uint64_t)(from + load - 1)), last = ticks_of(link, (uint64_t)(from + all - 1));
-    link->until = now + from + all;
-    while (__builtin_expect(first < last, 0)) {
-        int32_t together = (int32_t)(((int64_t)(first + 1) * link->width - from) / load);
-        if (add_events(&r->events, tick + first + place->hop, place->next, together, tick)) return -1;
-        packets -= together;
-        from += together * load;
-        first = ticks_of(link, (uint64_t)(from + load - 1));
-    }
-    return add_events(&r->events, tick + last + place->hop, place->next, packets, tick);
+    int64_t first = link->tick;
+    int32_t taken = -(first >= tick), width = link->width, whole = place->whole;
+    int64_t all = (link->used & taken) + (int64_t)place->rest * packets;
+    int32_t over = (int32_t)((width - all) >> 63); /* masks: no branch would guess which it is */
+    if (__builtin_expect(((whole | -over) & -(packets > 1)) != 0, 0)) return pass_apart(r, place, packets, tick);
+    first = first >= tick ? first : tick;
+    first += whole - over;
+    link->tick = first;
+    link->used = (int32_t)all - (width & over);
+    return add_events(&r->events, first + place->hop, place->next, packets, tick);
 }
 
 /* The links of all that asks, in the order of streams and then of places: those of one place are alike. */
@@ -77,67 +80,74 @@ static int serve(Run *r, int64_t tick) {
     return 0;
 }
 
-static void finish_iteration(Run *r, int32_t number) {
-    StageState *stage = &r->stage[number];
-    for (int32_t k = stage->first_input; k < stage->end_input; k++) {
-        const Input *input = &r->input[k];
-        StreamState *stream = &r->stream[input->stream];
-        int64_t freed = stage->end_image * input->packets + input->released[stage->end_at];
-        if (freed <= stream->freed) continue;
-        stream->freed = freed;
-        if (stream->is_awaited) {
-            stream->is_awaited = 0;
-            mark(r, stream->writer_core);
-        }
-    }
-    if (++stage->end_at == stage->iterations) {
-        stage->end_at = 0;
-        stage->end_image++;
-    }
-    mark(r, stage->core);
+/* There is room again on a stream: its writer may have waited for it. */
+static inline int32_t *release(Run *r, int32_t number, int32_t packets, int32_t *ready) {
+    int32_t *spare = (int32_t *)r->spare + number, before = *spare, after = before + packets;
+    int32_t stage = r->writer[number], has_come = (before < 0) & (after >= 0);
+    *spare = after;
+    *ready = stage;
+    return ready + (has_come & ((r->waits[stage].lacks -= has_come) == 0) & (r->waits[stage].packets == 0));
 }
 
-static int may_start(Run *r, StageState *stage) { /* its core is free */
-    if (stage->start_image == r->p->images) return 0;
-    for (int32_t k = stage->first_input; k < stage->end_input; k++) {
-        const Input *input = &r->input[k];
-        StreamState *stream = &r->stream[input->stream];
-        int32_t needed = input->needed[stage->start_at];
-        int64_t wanted = stage->start_image * input->packets + needed;
-        if (needed && stream->delivered < wanted) {
-            stream->awaited = wanted;
-            return 0;
-        }
+static inline int32_t *finish_iteration(Run *r, int32_t number, int32_t *ready) {
+    EndState *stage = &r->end[number];
+    const int32_t *key = stage->classes.keys + (size_t)stage->classes.of[stage->at] * (size_t)stage->words;
+    for (int32_t k = 0; k < stage->words; k += LANES)
+        for (int32_t lane = 0; lane < LANES; lane++) ready = release(r, stage->freed[k + lane], key[k + lane], ready);
+    if (++stage->at == stage->iterations) {
+        stage->at = 0;
+        stage->image++;
+        stage->classes = r->later[number].end;
     }
-    for (int32_t k = stage->first_output; k < stage->end_output; k++) {
-        const Output *output = &r->output[k];
-        StreamState *stream = &r->stream[output->stream];
-        if (stream->capacity && output->sends[stage->start_at] && room_of(stream) <= 0) {
-            r->o->was_full = 1;
-            stream->is_awaited = 1;
-            return 0;
-        }
+    *ready = number;
+    return ready + ((--r->waits[number].packets == 0) | stage->shares);
+}
+
+/* What an iteration sends asks for the first links of its routes, or is there when it has finished. */
+static __attribute__((noinline)) int send_later(Run *r, const int32_t *asks, int32_t count, int64_t end, int64_t tick) {
+    for (int32_t k = 0; k < count; k++)
+        if (asks[k] != r->nothing && add_events(&r->events, end - (asks[k] < r->arrivals), asks[k], 1, tick)) return -1;
+    return 0;
+}
+
+static int send_from(Run *r, const StartState *stage, int64_t tick) {
+    const int32_t count = (stage->end_outputs - stage->outputs) * LANES, *asks = stage->key + stage->words - count;
+    int64_t then = tick + stage->ticks - 1;
+    if (stage->mixed || stage->ticks >= NEAR) return send_later(r, asks, count, then + 1, tick);
+    uint8_t *row = row_of(&r->events, then), *groups = groups_of(&r->events, then);
+    for (int32_t k = 0; k < count; k++) { /* nothing else asks there */
+        row[asks[k]] = 1;
+        groups[(uint32_t)asks[k] / GROUP] = 1;
     }
-    return 1;
+    r->events.in_row[then & (NEAR - 1)] = 1;
+    return 0;
 }
 
 static int start(Run *r, int32_t number, int64_t tick) {
-    StageState *stage = &r->stage[number];
-    int64_t j = stage->start_at, end = tick + stage->ticks;
-    if (r->o->starts) r->o->starts[number][stage->started] = tick;
-    stage->started++;
-    r->free_at[stage->core] = end;
-    if (++stage->start_at == stage->iterations) {
-        stage->start_at = 0;
-        if (++stage->start_image > r->latest_image) r->latest_image = stage->start_image;
+    StartState *stage = &r->start[number];
+    int64_t end = tick + stage->ticks;
+    if (r->o->starts) r->o->starts[number][started_by(r, number)] = tick;
+    if (stage->shares) r->free_at[stage->core] = end;
+    if (send_from(r, stage, tick)) return -1;
+    for (int32_t k = stage->outputs; k < stage->end_outputs; k++) {
+        Lanes less = r->spare[k] < r->least_spare[k];
+        r->least_spare[k] = (r->spare[k] & less) | (r->least_spare[k] & ~less);
     }
-    for (int32_t k = stage->first_output; k < stage->end_output; k++) {
-        const Output *output = &r->output[k];
-        if (!output->sends[j]) continue;
-        issue(&r->stream[output->stream], 1);
-        if (add_events(&r->events, end - output->asks_before, output->first, 1, tick)) return -1;
+    if (++stage->at == stage->iterations) {
+        stage->at = 0;
+        if (++r->later[number].image > r->latest_image) r->latest_image = r->later[number].image;
+        stage->classes = r->later[number].begin;
     }
-    return add_events(&r->events, end, r->finishes + number, 1, tick);
+    stage->key = stage->classes.keys + (size_t)stage->classes.of[stage->at] * (size_t)stage->words;
+    if (stage->at == 0 && r->later[number].image == r->p->images) r->waits[number] = (Waits){2, 0}; /* for ever */
+    else await(r, number, stage, 1);
+    return add_end(&r->events, end, r->finishes + number, tick);
+}
+
+static inline int has_room(Run *r, int32_t stage) {
+    if (__builtin_expect(r->waits[stage].lacks == 0, 1)) return 1;
+    r->o->was_full = 1;
+    return 0;
 }
 
 /* The stage of a core that may start next; -1: none. */
@@ -147,30 +157,34 @@ static int32_t next_to_start(Run *r, int32_t core, int64_t tick) {
     int32_t found = -1;
     for (int32_t k = p->core_start[core + 1] - 1; k >= p->core_start[core]; k--) {
         int32_t stage = p->core_stage[k];
-        if (found >= 0 && r->stage[stage].start_image >= r->stage[found].start_image) continue;
-        if (may_start(r, &r->stage[stage])) found = stage;
+        if (found >= 0 && r->later[stage].image >= r->later[found].image) continue;
+        if (r->waits[stage].packets == 0 && has_room(r, stage)) found = stage;
     }
     return found;
 }
 
 static int start_stages(Run *r, int64_t tick) {
-    for (int32_t k = 0; k < r->marked_count; k++) {
-        r->is_marked[r->marked[k]] = 0;
-        int32_t stage = next_to_start(r, r->marked[k], tick);
-        if (stage >= 0 && start(r, stage, tick)) return -1;
+    for (int32_t k = 0; k < r->ready_count; k++) {
+        int32_t number = r->ready[k];
+        if (r->start[number].shares) number = next_to_start(r, r->start[number].core, tick);
+        else if (r->waits[number].packets > 0 || !has_room(r, number)) number = -1; /* it may be there twice */
+        if (number >= 0 && start(r, number, tick)) return -1;
     }
-    r->marked_count = 0;
+    r->ready_count = 0;
     return 0;
 }
 
 /* Packets that are delivered and iterations that have finished. */
 static int take_events(Run *r, int64_t tick) {
     if (turn_wheel(&r->events, tick)) return -1;
-    int32_t count = list_events(&r->events, tick, r->arrivals, r->finishes, r->listed);
-    for (int32_t k = 0; k < count; k++)
-        deliver(r, r->listed[k] - r->arrivals, count_of(&r->events, tick, r->listed[k]), tick);
-    count = list_events(&r->events, tick, r->finishes, r->events.kinds, r->listed);
-    for (int32_t k = 0; k < count; k++) finish_iteration(r, r->listed[k] - r->finishes);
+    int32_t *ready = r->ready + r->ready_count;
+    int32_t count = list_events(&r->events, tick, r->arrivals, r->to_gmem, r->listed);
+    for (int32_t k = 0; k < count; k++) ready = deliver(r, r->listed[k] - r->arrivals, count_of(&r->events, tick, r->listed[k]), ready);
+    count = list_events(&r->events, tick, r->to_gmem, r->nothing, r->listed);
+    for (int32_t k = 0; k < count; k++) deliver_to_gmem(r, r->listed[k] - r->arrivals, count_of(&r->events, tick, r->listed[k]), tick);
+    const int32_t *ends = ends_of(&r->events, tick);
+    for (int32_t k = 0; k < r->events.end_count[tick & (NEAR - 1)]; k++) ready = finish_iteration(r, ends[k], ready);
+    r->ready_count = (int32_t)(ready - r->ready);
     return 0;
 }
 
@@ -179,7 +193,7 @@ static int send_images(Run *r, int64_t tick) {
         ImageState *image = &r->image[k];
         int64_t packets = sent_of_image(r, image, tick);
         if (packets == 0) continue;
-        if (image->first < 0) deliver(r, image->stream, (int32_t)packets, tick);
+        if (image->first < 0) r->ready_count = (int32_t)(deliver(r, image->input, (int32_t)packets, r->ready + r->ready_count) - r->ready);
         else if (add_events(&r->events, tick, image->first, (int32_t)packets, tick)) return -1;
     }
     return 0;
@@ -225,7 +239,6 @@ Run *kilotune_stream_open(const Problem *p, Outcome *o) {
         kilotune_stream_close(r);
         return NULL;
     }
-    for (int32_t s = 0; s < p->stage_count; s++) mark(r, r->stage[s].core);
     return r;
 }
 

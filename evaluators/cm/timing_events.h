@@ -1,13 +1,16 @@
 /* What happens at later ticks: packets that ask for a link or are delivered, iterations that finish; each is a number, and how many there
  * are of it. Of the next NEAR ticks a row of bytes says how many, in order without being sorted: most packets are behind a link after a
- * tick or a few. Large networks have many numbers and few events a tick: bytes of their own say which groups of a row to look at. What is
+ * tick or a few. Large networks have many numbers and few events a tick: bytes of their own say which groups of a row to look at. The
+ * order of iterations that finish in one tick does not matter: theirs are numbers behind those of a row, in a list of the tick. What is
  * further away waits on a wheel of buckets, a tick each, where that of a later turn of the wheel stays.
  */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-#ifdef __SSE2__
+#ifdef __AVX512BW__
+#include <immintrin.h>
+#elif defined __SSE2__
 #include <emmintrin.h>
 #endif
 
@@ -30,6 +33,8 @@ typedef struct {
     int32_t blocks;
     int32_t *many;        /* likewise */
     uint8_t in_row[NEAR]; /* whether there is anything */
+    int32_t *ends;        /* NEAR times `end_room` numbers from `kinds` on, less `kinds`; so many of them: */
+    int32_t end_count[NEAR], end_room;
     int64_t on_wheel;
     Chunk *chunks;
     int32_t chunk_count, chunk_room, spare;
@@ -38,21 +43,25 @@ typedef struct {
 
 static int32_t whole_groups(int32_t numbers) { return (numbers + GROUP - 1) / GROUP * GROUP; }
 
-static int open_events(Events *e, int32_t kinds) {
+/* `lasting`: as many numbers from `kinds` on, each of which is there once at most. */
+static int open_events(Events *e, int32_t kinds, int32_t lasting) {
     e->kinds = kinds;
+    e->end_room = lasting;
+    e->ends = calloc(NEAR * sizeof(int32_t), (size_t)lasting + 1);
     e->rows = calloc(NEAR, (size_t)kinds);
     e->many = calloc(NEAR * sizeof(int32_t), (size_t)kinds);
     e->blocks = whole_groups(kinds / GROUP) / GROUP;
     e->groups = calloc(NEAR * GROUP, (size_t)e->blocks + 1);
     e->spare = -1;
     for (int32_t k = 0; k < WHEEL; k++) e->buckets[k] = (Bucket){-1, -1};
-    return e->rows && e->many && e->groups ? 0 : -1;
+    return e->rows && e->many && e->groups && e->ends ? 0 : -1;
 }
 
 static void close_events(Events *e) {
     free(e->rows);
     free(e->many);
     free(e->groups);
+    free(e->ends);
     free(e->chunks);
 }
 
@@ -64,10 +73,12 @@ static int copy_events(Events *to, const Events *from) {
     memcpy(to->rows, from->rows, NEAR * (size_t)from->kinds);
     memcpy(to->many, from->many, NEAR * sizeof(int32_t) * (size_t)from->kinds);
     memcpy(to->groups, from->groups, NEAR * GROUP * (size_t)from->blocks);
+    memcpy(to->ends, from->ends, NEAR * sizeof(int32_t) * (size_t)from->end_room);
     Events copied = *from;
     copied.rows = to->rows;
     copied.many = to->many;
     copied.groups = to->groups;
+    copied.ends = to->ends;
     copied.chunks = chunks;
     *to = copied;
     return 0;
@@ -78,6 +89,8 @@ static uint8_t *row_of(const Events *e, int64_t tick) { return e->rows + (size_t
 static int32_t *many_of(const Events *e, int64_t tick) { return e->many + (size_t)(tick & (NEAR - 1)) * (size_t)e->kinds; }
 
 static uint8_t *groups_of(const Events *e, int64_t tick) { return e->groups + (size_t)(tick & (NEAR - 1)) * GROUP * (size_t)e->blocks; }
+
+static int32_t *ends_of(const Events *e, int64_t tick) { return e->ends + (size_t)(tick & (NEAR - 1)) * (size_t)e->end_room; }
 
 static int is_empty(const Events *e, int64_t tick) {
     return !e->in_row[tick & (NEAR - 1)] && e->buckets[tick & (WHEEL - 1)].first < 0;
@@ -91,6 +104,10 @@ static int are_coming(const Events *e) {
 
 /* A bit for each byte of a group that is not 0. */
 static inline uint64_t bits_of_group(const uint8_t *bytes) {
+#ifdef __AVX512BW__
+    __m512i all = _mm512_loadu_si512(bytes);
+    return _mm512_test_epi8_mask(all, all);
+#else
     uint64_t bits = 0;
 #ifdef __SSE2__
     for (int32_t k = 0; k < GROUP; k += 16) {
@@ -101,6 +118,7 @@ static inline uint64_t bits_of_group(const uint8_t *bytes) {
     for (int32_t k = 0; k < GROUP; k++) bits |= (uint64_t)(bytes[k] != 0) << k;
 #endif
     return bits;
+#endif
 }
 
 /* All of a tick has happened. */
@@ -114,6 +132,7 @@ static void end_tick(Events *e, int64_t tick) {
         memset(groups + block * GROUP, 0, GROUP);
     }
     e->in_row[tick & (NEAR - 1)] = 0;
+    e->end_count[tick & (NEAR - 1)] = 0;
 }
 
 /* Another chunk at the end of a bucket. */
@@ -158,6 +177,18 @@ static inline void add_near(Events *e, int64_t tick, int32_t what, int32_t count
         together = MANY;
     }
     *there = (uint8_t)together;
+}
+
+static inline void add_near_end(Events *e, int64_t tick, int32_t what) {
+    ends_of(e, tick)[e->end_count[tick & (NEAR - 1)]++] = what - e->kinds;
+    e->in_row[tick & (NEAR - 1)] = 1;
+}
+
+/* One of the numbers from `kinds` on, at a tick behind `now`. */
+static inline int add_end(Events *e, int64_t tick, int32_t what, int64_t now) {
+    if (__builtin_expect(tick - now >= NEAR, 0)) return add_far(e, turn_of(tick), tick, what, 1);
+    add_near_end(e, tick, what);
+    return 0;
 }
 
 /* At a tick from `now` on. */
@@ -211,7 +242,8 @@ static int turn_wheel(Events *e, int64_t tick) {
         e->on_wheel -= e->chunks[at].count;
         for (int32_t k = 0; k < e->chunks[at].count; k++) {
             Event event = e->chunks[at].events[k];
-            if (event.turn == turn_of(tick)) add_near(e, tick, event.what, event.count);
+            if (event.turn == turn_of(tick) && event.what >= e->kinds) add_near_end(e, tick, event.what);
+            else if (event.turn == turn_of(tick)) add_near(e, tick, event.what, event.count);
             else if (add_far(e, event.turn, tick, event.what, event.count)) return -1;
         }
     }

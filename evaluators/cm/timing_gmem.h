@@ -3,13 +3,13 @@
 
 #define NOBODY INT64_MAX
 
-static int64_t room_of(const StreamState *stream) {
-    return stream->capacity ? stream->capacity - (stream->issued - stream->freed) : NOBODY;
+static int64_t room_of(const Run *r, const ImageState *image) {
+    return image->is_bounded ? ((const int32_t *)r->spare)[image->output] : NOBODY;
 }
 
-static inline void issue(StreamState *stream, int32_t packets) {
-    int64_t held = (stream->issued += packets) - stream->freed;
-    if (held > stream->most_held) stream->most_held = held;
+static inline void issue(const Run *r, const ImageState *image, int32_t packets) {
+    int32_t left = ((int32_t *)r->spare)[image->output] -= packets, *least = (int32_t *)r->least_spare + image->output;
+    if (left < *least) *least = left;
 }
 
 /* Of an image's iterations from `at` to before `end`, those that send. */
@@ -63,12 +63,11 @@ static int64_t until_full(const ImageState *image, int64_t room, int64_t last) {
 
 /* All that GMEM may send on a stream at this tick: the number of packets. */
 static int64_t sent_of_image(Run *r, ImageState *image, int64_t tick) {
-    StreamState *stream = &r->stream[image->stream];
     int64_t end = r->p->images * image->pixels, packets = 0;
     if (image->next == end) return 0;
     if (image->due <= tick) {
         int64_t due = due_now(r, image->pixels, tick), last = due < end ? due : end;
-        int64_t room = room_of(stream);
+        int64_t room = room_of(r, image);
         if (room < last - image->next) {
             int64_t full = until_full(image, room, last);
             r->o->was_full |= full < last;
@@ -76,7 +75,7 @@ static int64_t sent_of_image(Run *r, ImageState *image, int64_t tick) {
         }
         packets = go_on(image, last);
         image->due = r->p->pace_ticks ? image->next * r->p->pace_ticks / image->pixels : 0;
-        if (packets) issue(stream, (int32_t)packets);
+        if (packets) issue(r, image, (int32_t)packets);
     }
     if (image->next < end && image->due > tick) r->held_back = tick;
     return packets;
@@ -87,7 +86,7 @@ static int64_t next_image_tick(const Run *r) {
     int64_t best = -1;
     for (int32_t k = 0; k < r->image_count; k++) {
         const ImageState *image = &r->image[k];
-        if (image->next == r->p->images * image->pixels || room_of(&r->stream[image->stream]) <= 0) continue;
+        if (image->next == r->p->images * image->pixels || room_of(r, image) <= 0) continue;
         if (best < 0 || image->due < best) best = image->due;
     }
     return best;
