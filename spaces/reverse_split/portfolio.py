@@ -23,8 +23,8 @@ WORK_OF_A_START = WORK_OF_A_STEP // 5
 
 KEPT_WALKS = 6
 FAVOURED_WALKS = 3
-"""As many take turns where programs are short; beyond `SHORT_WALK` the cheapest alone has three turns of four. Ternary 7x7 kernels of seeds 53 (twice)
-and 54 took 26, 29 and 22 macros in 10 seconds with three favoured walks, 22, 28 and 22 with one; an 8-bit 5x5 kernel 82 and 81 in 5."""
+"""As many take turns where programs are short; beyond `SHORT_WALK` the cheapest alone has three turns of four. Ternary 7x7 kernels of
+seeds 53 (twice) and 54 took 26, 29 and 22 macros in 10 seconds with three favoured walks, 22, 28 and 22 with one."""
 
 STALE, SHORT_UNFIT = 4, 24
 """Turns without a cheaper program, after which walks begin anew from the shorter starts, where a program of at most so many instructions is
