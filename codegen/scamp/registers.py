@@ -105,7 +105,11 @@ def fit(plan: Plan, registers: int, kept: bool = True) -> Plan:
         if ordered is not None:
             return ordered
     least = next((n for n in range(registers + 1, len(REGISTERS) + 1) if schedule(whole, n, kept) is not None), None)
-    more = f"{least} would do" if least else f"the chip's {len(REGISTERS)} are too few as well"
+    more = (
+        f"{least} would do"
+        if least
+        else f"no order of its instructions was found that the chip's {len(REGISTERS)} hold"
+    )
     raise RegisterPressureError(f"The program needs more than the {counted(registers, 'register')} given; {more}.")
 
 
@@ -151,13 +155,14 @@ def interference(plan: Plan, kept: bool = True) -> InterferenceGraph:
         last[result] = len(plan.steps) + 1
     edges: set[tuple[int, int]] = set()
     scratch: list[tuple[int, ...]] = []
+    through: list[int] = []
     following = len(plan.steps) + 1
     for number, step in enumerate(plan.steps, start=1):
         row = plan.instruction(step)
         lost = tuple(range(following, following + row.destroyed))
         following += row.destroyed
         scratch.append(lost)
-        through = [value for value in range(number) if last[value] > number]
+        through = [value for value in (*through, number - 1) if last[value] > number]
         written = (number, *lost)
         edges.update((value, new) for value in through for new in written)
         edges.update((a, b) for i, a in enumerate(written) for b in written[i + 1 :])

@@ -122,20 +122,6 @@ def lexicographic(first: Costs, second: Costs) -> Costs:
     return Costs(*(a * TIES + b for a, b in zip(first, second, strict=True)))
 
 
-def first_plans(
-    targets: Sequence[Sum], target: str, depth: int, registers: int | None, kept: bool = True
-) -> Iterator[Plan]:
-    """Plans of the targets (in order, in units of `2**-depth`) that fit the registers (None: those that take the fewest
-    last); quickly, and none of them short."""
-    wanted = distinct(targets, depth)
-    plans = starting_plans(wanted, depth, target, kept) if wanted else iter((Plan(target, depth, (), ()),))
-    for plan in plans:
-        whole = with_trivial(plan, wanted, targets, depth)
-        ordered = whole if registers is None else fitted(whole, registers, kept)
-        if ordered is not None:
-            yield ordered
-
-
 def shortest_program(
     targets: Sequence[Sum],
     target: str,

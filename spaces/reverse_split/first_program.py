@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+
 from kilotune.codegen.scamp.plan import Plan
+from kilotune.codegen.scamp.sums import Sum
 from kilotune.spaces.reverse_split.bounds import lower_bound
-from kilotune.spaces.reverse_split.exact import costs_of, first_plans
+from kilotune.spaces.reverse_split.construction import starting_plans
+from kilotune.spaces.reverse_split.exact import costs_of
 from kilotune.spaces.reverse_split.improvement import plan_cost
 from kilotune.spaces.reverse_split.measuring import SPARE_DEPTH, KernelGoal, SplitProblem
 from kilotune.spaces.reverse_split.programs import Costs
+from kilotune.spaces.reverse_split.scheduling import fitted
+from kilotune.spaces.reverse_split.serial import serial_plans
+from kilotune.spaces.reverse_split.trivial_results import distinct, with_trivial
 
 
 def least_cost(problem: SplitProblem) -> float:
@@ -16,15 +23,29 @@ def least_cost(problem: SplitProblem) -> float:
 
 
 def first_plan(problem: SplitProblem) -> Plan:
-    """The cheapest of the programs that are constructed without a search; where none fits the registers, the one that takes
-    the fewest."""
+    """The cheapest of the programs that are constructed without a search. All fit the registers, and there is one for any problem."""
     wanted = [total.scaled(1 << SPARE_DEPTH) for total in problem.wanted]
     depth, costs = problem.depth + SPARE_DEPTH, _costs(problem)
     fitting = first_plans(wanted, problem.target, depth, problem.registers, not problem.consumed)
-    first = min(fitting, key=lambda plan: plan_cost(plan, costs), default=None)
-    if first is None:  # its failure says how many registers would do
-        *_, first = first_plans(wanted, problem.target, depth, None, not problem.consumed)
-    return first
+    return min(fitting, key=lambda plan: plan_cost(plan, costs))
+
+
+def first_plans(targets: Sequence[Sum], target: str, depth: int, registers: int, kept: bool = True) -> Iterator[Plan]:
+    """Plans of the targets (in order, in units of `2**-depth`) that fit the registers; quickly, and none of them short. There is one
+    for any targets in two registers, or, where results are `kept`, in one more than there are of them."""
+    wanted = distinct(targets, depth)
+    plans = starting_plans(wanted, depth, target, kept) if wanted else iter((Plan(target, depth, (), ()),))
+    some = False
+    for plan in plans:
+        ordered = fitted(with_trivial(plan, wanted, targets, depth), registers, kept)
+        if ordered is not None:
+            some = True
+            yield ordered
+    for plan in serial_plans(wanted, depth, target, kept) if not some else ():
+        ordered = fitted(with_trivial(plan, wanted, targets, depth), registers, kept)
+        if ordered is not None:
+            yield ordered
+            return
 
 
 def objective_of(problem: SplitProblem) -> str:

@@ -18,7 +18,7 @@ from kilotune.codegen.scamp.retiming import own_placing
 from kilotune.codegen.scamp.selection import select
 from kilotune.search.space import Assignment
 from kilotune.spaces.reverse_split.candidates import ReverseSplitCandidates
-from kilotune.spaces.reverse_split.exact import first_plans
+from kilotune.spaces.reverse_split.first_program import first_plans
 from kilotune.spaces.reverse_split.improvement import ProgramWalk
 from kilotune.spaces.reverse_split.measuring import SPARE_DEPTH, Relaxation
 from kilotune.spaces.reverse_split.programs import BUS_TRANSFERS, load_kernel

@@ -21,6 +21,7 @@ from kilotune.codegen.scamp.sums import Sum
 from kilotune.codegen.scamp.text import format_program
 from kilotune.evaluators.scamp5.array import FULL_SCALE, Chip, NoiseModel, run
 from kilotune.evaluators.scamp5.symbolic import prove
+from kilotune.spaces.reverse_split.serial import one_register_holds
 
 SPARE_DEPTH = 4
 """Halvings may move before odd weights: plans are relaxed in finer units than the kernels need."""
@@ -50,7 +51,8 @@ class Relaxation(enum.Enum):
 
 @dataclass(frozen=True)
 class SplitProblem:
-    """Kernels at a depth, and the machine. ValueError, a sentence: no such instruction set, or no such register count."""
+    """Kernels at a depth, and the machine. ValueError, a sentence: no such instruction set, no such register count, or one register for
+    kernels that it cannot hold."""
 
     kernels: ApproximatedSet
     target: str = "auke"
@@ -62,13 +64,22 @@ class SplitProblem:
             raise ValueError(f"There is no instruction set {self.target!r}; there are {', '.join(INSTRUCTION_SETS)}.")
         if not 1 <= self.registers <= len(REGISTERS):
             raise ValueError(f"A program can have 1 to {len(REGISTERS)} registers, not {self.registers}.")
+        if self.registers == 1 and not all(one_register_holds(total, self.depth, self.target) for total in self.wanted):
+            more = {"auke": ", doubled, halved or negated", "scamp5": ""}[self.target]
+            raise ValueError(
+                f"One register can only hold the image moved{more}; a program of these kernels takes at least 2."
+            )
 
     @property
     def consumed(self) -> bool:
-        """Whether results are read as they finish: where there are more of them than registers, or as many as the chip has, which leaves
-        none for the image."""
-        kernels = len(set(self.wanted))
-        return kernels > self.registers or kernels == len(REGISTERS)
+        """Whether results are read as they finish: several of which there are at least as many as registers, which leaves none for the
+        image. So any kernels have a program in two registers."""
+        return 1 < len(set(self.wanted)) >= self.registers
+
+    @property
+    def splits_fit(self) -> bool:
+        """Whether splits, whose states hold all sums at once, may have a program: with as many results as registers, of fewer than six."""
+        return len(set(self.wanted)) <= min(self.registers, len(REGISTERS) - 1)
 
     @property
     def digits(self) -> int:

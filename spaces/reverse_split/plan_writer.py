@@ -75,7 +75,7 @@ class PlanWriter:
     def accumulate(self, unit: Sum, factors: Sum, upright: bool) -> Sum:
         """The product of a sum and `factors` (integer weights): a walk over the cells that takes the total along."""
         total, here = Sum(), (0, 0)
-        for cell in _path(factors, upright):
+        for cell in snake(factors, upright):
             total = self.shift(total, (here[0] - cell[0], here[1] - cell[1]))
             here = cell
             weight = factors.weight(cell)
@@ -101,7 +101,7 @@ class PlanWriter:
             else:
                 for power in range(lowest, last - 1, -1):
                     scales[power] = doubled = self.twice(doubled)
-            path = _path(Sum.of({cell: 1 for cell, found in digits.items() if scales.keys() & found.keys()}), False)
+            path = snake(Sum.of({cell: 1 for cell, found in digits.items() if scales.keys() & found.keys()}), False)
             for cell in path if forward else path[::-1]:
                 result = self.shift(result, (here[0] - cell[0], here[1] - cell[1]))
                 here = cell
@@ -114,7 +114,11 @@ class PlanWriter:
 
     def forget_all_but(self, sums: Sequence[Sum]) -> None:
         """Other values are computed again where they are wanted again: they wait in no register."""
-        kept = {Sum.image(self.depth), *sums}
+        self.keep((Sum.image(self.depth), *sums))
+
+    def keep(self, sums: Sequence[Sum]) -> None:
+        """As `forget_all_but`, and the image is forgotten too where it is none of the sums."""
+        kept = set(sums)
         self._numbers = {value: number for value, number in self._numbers.items() if value in kept}
 
     def plan(self, sums: Sequence[Sum]) -> Plan:
@@ -129,8 +133,8 @@ def ways_of(cell: Cell) -> tuple[str, ...]:
     return tuple(way for distance, ways in pairs for way in (ways[distance < 0],) * abs(distance))
 
 
-def _path(cells: Sum, upright: bool) -> list[Cell]:
-    """The cells row by row (column by column if `upright`), there and back."""
+def snake(cells: Sum, upright: bool) -> list[Cell]:
+    """The cells row by row (column by column if `upright`), there and back, so that a walk over them is short."""
     rows: dict[int, list[Cell]] = {}
     for cell, _ in cells:
         rows.setdefault(cell[0 if upright else 1], []).append(cell)

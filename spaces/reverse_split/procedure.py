@@ -22,10 +22,10 @@ PAPER = SplitLimits(NODE_LIMIT, plans=1, first_discrepancies=1 << 20, factors=Fa
 
 
 def paper_plans(problem: SplitProblem, weights: OrderWeights, nodes: int = NODE_LIMIT) -> Iterator[SplitPlan]:
-    """Ends with the first of the plans of the least cost before relaxation; empty when the limit was too low for any, and for results
-    that are consumed as they finish: AUKE keeps them. Without a compiler every better plan comes when it is found."""
+    """Ends with the first of the plans of the least cost before relaxation; empty when the limit was too low for any, and for more
+    results than registers, or six: AUKE keeps them all to the end. Without a compiler every better plan comes when it is found."""
     sums = start_sums(problem.wanted)
-    if problem.consumed:
+    if not problem.splits_fit:
         return
     if not sums:
         yield SplitPlan((), (), 1, 1)
@@ -40,7 +40,7 @@ def paper_plans(problem: SplitProblem, weights: OrderWeights, nodes: int = NODE_
 
 def first_descent(problem: SplitProblem) -> tuple[str, ...] | None:
     """The best pair all the way, whatever the registers hold; None where that takes more than `MOST_DEPTH` splits."""
-    if problem.consumed:
+    if not problem.splits_fit:
         return None
     sums, weights = start_sums(problem.wanted), OrderWeights()
     limits = replace(PAPER, registers=problem.registers, descends=True)

@@ -64,7 +64,7 @@ def split_rounds(
 ) -> Iterator[tuple[int, tuple[SplitPlan, ...], bool]]:
     """(round, plans best first, whether the round visited everything); ever longer rounds."""
     sums = start_sums(problem.wanted)
-    if problem.consumed:
+    if not problem.splits_fit:
         return  # a state of splits holds all sums at once
     if not sums:
         yield 0, (SplitPlan((), (), 1, 1),), True

@@ -31,7 +31,7 @@ DIGITS_OF_A_SLOW_PROCEDURE = 16
 """From so many signed digits on the paper's procedure takes 0.01 to 0.2 seconds of work (a generated 8-bit 3x3 kernel has 19 to 27 of
 them), and next to nothing for Sobel's kernel and its like."""
 
-SEMANTICS = 1
+SEMANTICS = 2
 """Version of what a program of kernels means and costs; part of the fingerprint."""
 
 

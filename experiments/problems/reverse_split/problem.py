@@ -147,7 +147,7 @@ class KernelProblem(ExportsTexts):
     def procedure_limits(self) -> str:
         """Where AUKE's search is cut, or that it is not run."""
         problem = self.space.problem
-        if problem.consumed:
+        if not problem.splits_fit:
             kernels, registers = counted(len(set(problem.wanted)), "kernel"), counted(problem.registers, "register")
             return f"It was not run: it keeps all results to the end, and {kernels} are too many for {registers}."
         return f"Its search is cut after {NODE_LIMIT} states or a second of work, so a longer one may have an answer."

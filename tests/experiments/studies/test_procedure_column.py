@@ -115,7 +115,7 @@ def test_an_answer_that_cannot_be_measured_is_none() -> None:
 @pytest.mark.parametrize(
     ("kernels", "said"),
     [
-        ("analognet2", "the chip's 6 are too few as well. Its search is cut after 20000 states"),
+        ("analognet2", "no order of its instructions was found that the chip's 6 hold. Its search is cut after 20000 states"),
         ("ternary8-digits", "proposed no candidate. It was not run: it keeps all results to the end, and 8 kernels are too many for 5"),
     ],
 )  # fmt: skip

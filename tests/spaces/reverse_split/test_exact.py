@@ -15,7 +15,8 @@ from kilotune.codegen.scamp.text import format_program
 from kilotune.evaluators.scamp5.symbolic import prove
 from kilotune.spaces.reverse_split.bounds import chain_length, lower_bound
 from kilotune.spaces.reverse_split.construction import divided, factorised, separated, starting_plans
-from kilotune.spaces.reverse_split.exact import IncumbentProgram, first_plans, shortest_program
+from kilotune.spaces.reverse_split.exact import IncumbentProgram, shortest_program
+from kilotune.spaces.reverse_split.first_program import first_plans
 from kilotune.spaces.reverse_split.improvement import ProgramWalk, plan_cost
 from kilotune.spaces.reverse_split.measuring import SplitProblem
 from kilotune.spaces.reverse_split.programs import (

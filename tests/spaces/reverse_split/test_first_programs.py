@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kilotune.codegen.scamp.kernel import ApproximatedSet, Approximation
 from kilotune.codegen.scamp.plan import computed
 from kilotune.codegen.scamp.registers import allocate
 from kilotune.codegen.scamp.sums import Sum
@@ -16,16 +17,24 @@ from kilotune.codegen.scamp.text import format_program
 from kilotune.evaluators.scamp5.symbolic import prove
 from kilotune.spaces.reverse_split import deepening, depth_first, front, programs, search
 from kilotune.spaces.reverse_split.candidates import METHOD, PROGRAM, SPLITS
-from kilotune.spaces.reverse_split.exact import first_plans
+from kilotune.spaces.reverse_split.first_program import first_plans
 from kilotune.spaces.reverse_split.measuring import KernelGoal, SplitProblem
 from kilotune.spaces.reverse_split.native import load_kernel
 from kilotune.spaces.reverse_split.space import ReverseSplitSpace
+from tests.effort import effort
 from tests.spaces.reverse_split.kernels import GAUSS3, SOBEL, Rows, box, kernels
 
 compiled = pytest.mark.skipif(load_kernel() is None, reason="no C compiler")
 TARGETS = ("auke", "scamp5")
 cells = st.tuples(st.integers(-3, 3), st.integers(-3, 3))
 sums = st.dictionaries(cells, st.integers(-(1 << 12), 1 << 12).filter(bool), min_size=1, max_size=8).map(Sum.of)
+
+small_sums = st.dictionaries(
+    st.tuples(st.integers(-1, 1), st.integers(-1, 2)),
+    st.one_of(st.integers(-4, 4), st.sampled_from([-40, 23, 64])).filter(bool),
+    min_size=1,
+    max_size=5,
+).map(Sum.of)
 
 
 @pytest.mark.slow
@@ -59,13 +68,56 @@ def test_the_first_step_of_the_search_has_a_program(rows: Rows, target: str) -> 
     assert one.least <= metrics["instructions"] < 10 * sum(bool(weight) for row in rows for weight in row) + 60
 
 
-def test_a_kernel_that_needs_more_registers_says_how_many_would_do() -> None:
-    roberts = (((1, 0), (0, -1)), ((0, 1), (-1, 0)))
-    one = ReverseSplitSpace(SplitProblem(kernels(*roberts), "scamp5", registers=2))
-    first = next(iter(one.exact_search(0, lambda: 1.0)))
-    assert first.candidate is not None
-    failure = one.evaluate([first.candidate])[0].failure
-    assert failure == "The program needs more than the 2 registers given; 3 would do."
+def quarters(*totals: Sum) -> ApproximatedSet:
+    """Kernels of which the sums are in units of a quarter."""
+    return ApproximatedSet(2, tuple(Approximation(total, 2, {}) for total in totals))
+
+
+@settings(max_examples=effort(40, 400), deadline=None)
+@given(
+    st.lists(st.one_of(small_sums, st.sampled_from([Sum(), Sum.image(2)])), min_size=1, max_size=7),
+    st.integers(2, 6),
+    st.sampled_from(TARGETS),
+    st.sampled_from(KernelGoal),
+)
+def test_the_first_program_of_any_kernels_fits_any_registers_but_one(
+    totals: list[Sum], registers: int, target: str, goal: KernelGoal
+) -> None:
+    one = ReverseSplitSpace(SplitProblem(quarters(*totals), target, registers, goal))
+    program = one.program(one.program_candidate(one.first_plan)).program
+    assert len(program.registers) <= registers
+    read_at_the_end = not program.read_after
+    assert read_at_the_end is (len(set(totals)) < max(2, registers))
+
+
+def test_one_kernel_takes_two_registers_of_macros_and_five_that_wait_six() -> None:
+    """A macro cannot double or halve a value within its register: the image is added as often as the weight says."""
+    rows = ((3, -5, 0), (127, 1, -2), (0, 0, 64))
+    problem = SplitProblem(kernels(rows, divisor=4), "scamp5", registers=2)
+    one = ReverseSplitSpace(problem)
+    assert one.evaluate([one.program_candidate(one.first_plan)])[0].metrics["instructions"] < 202 + 15
+    several = [tuple(tuple((k + 2) * weight + k for weight in row) for row in rows) for k in range(5)]
+    five = ReverseSplitSpace(SplitProblem(kernels(*several), "scamp5"))
+    metrics = five.evaluate([five.program_candidate(five.first_plan)])[0].metrics
+    assert metrics["registers"] == 6
+
+
+def one_in(target: str, *totals: Sum) -> ReverseSplitSpace:
+    return ReverseSplitSpace(SplitProblem(quarters(*totals), target, registers=1))
+
+
+def test_one_register_holds_the_image_moved_and_nothing_else() -> None:
+    east, south, half = Sum((((1, 0), 4),)), Sum((((0, -2), 4),)), Sum((((0, 0), -2),))
+    for target, totals in (("scamp5", (east, Sum(), south)), ("auke", (east, half, Sum(), south.scaled(4)))):
+        one = one_in(target, *totals)
+        assert len(one.program(one.program_candidate(one.first_plan)).program.registers) == 1
+    for target, total, said in (
+        ("scamp5", half, "One register can only hold the image moved; a program of these kernels takes at least 2."),
+        ("auke", east + half, "One register can only hold the image moved, doubled, halved or negated; a program"),
+        ("auke", half.scaled(3), "takes at least 2."),
+    ):
+        with pytest.raises(ValueError, match=said):
+            one_in(target, total)
 
 
 @compiled

@@ -184,7 +184,8 @@ def test_problems_that_no_machine_has_are_refused() -> None:
 
 
 def test_results_are_consumed_where_the_registers_cannot_keep_them() -> None:
-    assert SplitProblem(kernels(SOBEL, box(2)), registers=1).consumed
-    assert not SplitProblem(kernels(SOBEL, box(2)), registers=2).consumed
+    assert SplitProblem(kernels(SOBEL, box(2)), registers=2).consumed  # none would be left for the image
+    assert not SplitProblem(kernels(SOBEL, box(2)), registers=3).consumed
+    assert not SplitProblem(kernels(((0, 1, 0),)), registers=1).consumed
     assert not SplitProblem(kernels(*(box(n) for n in range(2, 7)))).consumed
     assert SplitProblem(kernels(*(box(n) for n in range(2, 8)))).consumed
