@@ -9,10 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-import numpy as np
-
 from kilotune.codegen import ir
-from kilotune.codegen.shared_axes import SharedAxes, resized, with_all_views
+from kilotune.codegen.shared_axes import SharedAxes, with_all_views
 from kilotune.codegen.unit_pruning import SmallerModel
 
 
@@ -52,12 +50,8 @@ def without_choice(model: SmallerModel, branch: Branch) -> SmallerModel:
     body = _needed(program, body)
     used = ir.used_variables(replace(program, body=body))
     program = replace(program, body=body, variables=tuple(v for v in program.variables if v.name in used))
-    parameters = {name: values for name, values in model.parameters.items() if name in used}
-    kept = {axis: places for axes, places in SharedAxes(program).groups(sliced=True) for axis in axes}
-    for (name, axis), places in kept.items():
-        if name in parameters:
-            parameters[name] = np.take(parameters[name], places, axis=axis)
-    return model.made(resized(program, parameters, kept), parameters, kept)
+    kept = {axis: places for axes, places in SharedAxes(program, model.parts).groups(sliced=True) for axis in axes}
+    return model.without(program, kept)
 
 
 def _writes(statement: ir.Statement, name: str) -> bool:

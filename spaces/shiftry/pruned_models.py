@@ -17,7 +17,8 @@ from kilotune.codegen import ir
 from kilotune.codegen.arrays import FloatArray
 from kilotune.codegen.branch_pruning import branches, without_choice
 from kilotune.codegen.looped_steps import loop_steps
-from kilotune.codegen.unit_pruning import FloatModel, SmallerModel, UnitPruning, unit_groups
+from kilotune.codegen.shared_axes import LOOP
+from kilotune.codegen.unit_pruning import FloatModel, SmallerModel, UnitGroup, UnitPruning, unit_groups
 from kilotune.evaluators.fixed_point.measuring import Task
 from kilotune.evaluators.fixed_point.similar_inputs import inputs_for_margins
 from kilotune.spaces.shiftry.closeness import Closeness, brought_closer
@@ -70,7 +71,7 @@ def pruned_models(task: Task, most_off: float) -> Iterator[PrunedModel]:
     learnt = Closeness(whole, noisy_inputs(task.features, LEARNT * count, LEARNT_SEED))
     judged, samples = Closeness(whole, noisy_inputs(task.features, count, JUDGED_SEED)), Closeness(whole, task.features)
     pruning = UnitPruning(whole, learnt.inputs, learnt.weights)
-    model, square, offered, count = SmallerModel(whole.program, whole.parameters), 0.0, stored_numbers(whole), 0
+    model, square, offered, count = SmallerModel.whole(whole), 0.0, stored_numbers(whole), 0
     while count < MOST_MODELS:
         smaller = _smaller(pruning, learnt, judged, model)
         if not smaller:
@@ -97,16 +98,27 @@ def noisy_inputs(features: FloatArray, count: int, seed: int) -> FloatArray:
 
 def _smaller(pruning: UnitPruning, learnt: Closeness, judged: Closeness, model: SmallerModel) -> list[SmallerModel]:
     """The model without the unit of each group that is missed least, and without the choice that is."""
-    units = [pruning.without(model, one, pruning.least_missed(model, one)) for one in unit_groups(model.program)]
+    groups = unit_groups(model.program, model.parts)
+    units = [_without_unit(pruning, judged, model, one) for one in groups]
     choices = [without_choice(model, branch) for branch in branches(model.program)]
     nearest = sorted(choices, key=lambda one: learnt.of(one)[0])[:1]
     return [*units, *(brought_closer(one, learnt, judged, 1) for one in nearest)]
 
 
+def _without_unit(pruning: UnitPruning, judged: Closeness, model: SmallerModel, group: UnitGroup) -> SmallerModel:
+    """The model without the unit of a group that is missed least."""
+    if pruning.is_summed(model, group):
+        return pruning.without(model, group, pruning.least_missed(model, group))
+    every = [pruning.without(model, group, unit) for unit in range(group.size)]
+    return min(every, key=lambda one: judged.of(one)[0])
+
+
 def _left(whole: FloatModel, model: SmallerModel) -> str:
     """Which units and choices of the whole model a smaller one has: `h1 12 of 16, h2 9 of 10, without leaf1`."""
-    sizes = {group.name: group.size for group in unit_groups(model.program)}
-    units = [(group.name, sizes.get(group.name, 1), group.size) for group in unit_groups(whole.program)]
+    units = []
+    for group in unit_groups(whole.program):
+        name, part = next(axis for axis in group.axes if axis[1] != LOOP)
+        units.append((group.name, model.parts[name][part], group.size))
     words = [f"{name} {left} of {size}" for name, left, size in units if left < size]
     left_choices = {branch.name for branch in branches(model.program)}
     gone = dict.fromkeys(one.name for one in branches(whole.program) if one.name not in left_choices)
