@@ -21,7 +21,7 @@ LOOP = -1
 
 
 class SharedAxes:
-    """AxisParts in groups, by union and find. What something needs as it is, is closed; of some, single places may be read."""
+    """Parts in groups, by union and find. What something needs as it is, is closed; of some, single places may be read."""
 
     def __init__(self, program: ir.Program, parts: AxisParts | None = None) -> None:
         """`parts`: of the program's variables, or of those that it was made of by leaving places out; found where not given."""

@@ -61,7 +61,7 @@ class SmallerModel(FloatModel):
 
 @dataclass(frozen=True)
 class UnitGroup:
-    """AxisParts of variables that have the same units, as many as `size`. `name`: of a variable that is computed, or of a loop's index."""
+    """Parts of variables that have the same units, as many as `size`. `name`: of a variable that is computed, or of a loop's index."""
 
     name: str
     size: int
