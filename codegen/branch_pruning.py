@@ -16,9 +16,10 @@ from kilotune.codegen.unit_pruning import SmallerModel
 
 @dataclass(frozen=True)
 class Branch:
-    """One of two branches of a choice: `chosen`, the values of which it gives to a variable called `name`."""
+    """One of two branches of a choice, number `way`: `chosen`, the values of which it gives to a variable called `name`."""
 
     name: str
+    way: int
     chosen: ir.View
 
 
@@ -36,8 +37,8 @@ def branches(program: ir.Program) -> Iterator[Branch]:
         plain = len(written) == 1 and all(view == whole for view in read if view.variable == name)
         if plain and operation.out == whole and program.result.variable != name:
             yield from (
-                Branch(name, one)
-                for one in (operation.a, operation.b)
+                Branch(name, way, one)
+                for way, one in enumerate((operation.a, operation.b))
                 if isinstance(one, ir.View) and one.shape == whole.shape
             )
 
@@ -51,7 +52,7 @@ def without_choice(model: SmallerModel, branch: Branch) -> SmallerModel:
     used = ir.used_variables(replace(program, body=body))
     program = replace(program, body=body, variables=tuple(v for v in program.variables if v.name in used))
     kept = {axis: places for axes, places in SharedAxes(program, model.parts).groups(sliced=True) for axis in axes}
-    return model.without(program, kept)
+    return replace(model.without(program, kept), choices=(*model.choices, (branch.name, branch.way)))
 
 
 def _writes(statement: ir.Statement, name: str) -> bool:

@@ -12,7 +12,7 @@ et al., ICCV 2017).
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -40,10 +40,12 @@ class FloatModel:
 @dataclass(frozen=True, eq=False)
 class SmallerModel(FloatModel):
     """A model made of another one. `units`: by part of a variable which places of the other model's it has; all, where nothing is said.
-    `parts`: those of its variables, among which are parts of one place."""
+    `parts`: those of its variables, among which are parts of one place. `choices`: which were left out, one after the other, and which of
+    their branches was taken (0 or 1)."""
 
     parts: AxisParts = field(default_factory=dict)
     units: Mapping[Axis, IntArray] = field(default_factory=dict)
+    choices: tuple[tuple[str, int], ...] = ()
 
     @classmethod
     def whole(cls, model: FloatModel) -> SmallerModel:
@@ -56,7 +58,14 @@ class SmallerModel(FloatModel):
         parameters = {name: taken(self.parameters[name], name, self.parts, kept) for name in names}
         chosen = {axis: self.units[axis][places] if axis in self.units else places for axis, places in kept.items()}
         smaller = resized(program, self.parts, parameters, kept)
-        return SmallerModel(smaller, parameters, parts_left(self.parts, kept), {**self.units, **chosen})
+        return SmallerModel(smaller, parameters, parts_left(self.parts, kept), {**self.units, **chosen}, self.choices)
+
+    def with_parameters(self, parameters: Mapping[str, FloatArray]) -> SmallerModel:
+        """One with other numbers [elements of each parameter]."""
+        shaped = {
+            name: np.asarray(values).reshape(np.shape(self.parameters[name])) for name, values in parameters.items()
+        }
+        return replace(self, parameters=shaped)
 
 
 @dataclass(frozen=True)
@@ -115,7 +124,7 @@ class UnitPruning:
                 parameters[reader.bias] = fitted[-1].reshape(np.shape(parameters[reader.bias]))
                 fitted = fitted[:-1]
             parameters[reader.parameter] = reader.stored(fitted, np.shape(parameters[reader.parameter]))
-        return SmallerModel(smaller.program, parameters, smaller.parts, smaller.units)
+        return replace(smaller, parameters=parameters)
 
     def _summing(self, model: SmallerModel, group: UnitGroup) -> list[SummedWeights]:
         return [

@@ -8,8 +8,10 @@ whole model does (`closeness`), it is offered, and leaving out goes on from it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property, partial
+from typing import Any
 
 import numpy as np
 
@@ -21,7 +23,9 @@ from kilotune.codegen.shared_axes import LOOP
 from kilotune.codegen.unit_pruning import FloatModel, SmallerModel, UnitGroup, UnitPruning, unit_groups
 from kilotune.evaluators.fixed_point.measuring import Task
 from kilotune.evaluators.fixed_point.similar_inputs import inputs_for_margins
+from kilotune.search.work_memory import NoMemory, WorkMemory
 from kilotune.spaces.shiftry.closeness import Closeness, brought_closer
+from kilotune.spaces.shiftry.kept_models import model_as_json, model_from_json
 
 LEARNT_SEED, JUDGED_SEED = 3, 4
 """Inputs that weights are fitted to, and those by which it is decided how far. Others than candidates are measured on."""
@@ -60,33 +64,72 @@ def can_be_smaller(program: ir.Program) -> bool:
     return bool(unit_groups(program)) or any(branches(program))
 
 
-def pruned_models(task: Task, most_off: float) -> Iterator[PrunedModel]:
+def pruned_models(
+    task: Task, most_off: float, memory: WorkMemory | None = None, subject: Sequence[object] = ()
+) -> Iterator[PrunedModel]:
     """Models of a task, each smaller than the one before, as long as they are off by at most `most_off`; none where nothing can be
-    left out."""
+    left out. `memory`: is asked for each of them, of `subject`, which tells the task from others, and its number."""
     whole = FloatModel(task.program, task.parameters)
     if not can_be_smaller(task.program):
         return
-    touched = loop_steps(task.program).elements_touched
-    count = len(inputs_for_margins(task.features, touched))
-    learnt = Closeness(whole, noisy_inputs(task.features, LEARNT * count, LEARNT_SEED))
-    judged, samples = Closeness(whole, noisy_inputs(task.features, count, JUDGED_SEED)), Closeness(whole, task.features)
-    pruning = UnitPruning(whole, learnt.inputs, learnt.weights)
-    model, square, offered, count = SmallerModel.whole(whole), 0.0, stored_numbers(whole), 0
-    while count < MOST_MODELS:
-        smaller = _smaller(pruning, learnt, judged, model)
-        if not smaller:
+    memory = NoMemory() if memory is None else memory
+    way = _Way(task, whole)
+    before = _Offered(SmallerModel.whole(whole), 0.0, 0.0)
+    for number in range(MOST_MODELS):
+        stored = memory.recalled(["smaller model", *subject, number], partial(way.next_as_json, before))
+        if stored is None:
             return
-        saved = [stored_numbers(model) - stored_numbers(one) for one in smaller]
-        squares = [learnt.of(one)[0] for one in smaller]
-        best = min(range(len(smaller)), key=lambda i: (squares[i] - square) / max(1, saved[i]))
-        model, square = smaller[best], squares[best]
-        if stored_numbers(model) > SMALLER * offered:
-            continue
-        model, offered, count = brought_closer(model, learnt, judged), stored_numbers(model), count + 1
-        square, off = learnt.of(model)[0], samples.of(model)[1]
-        if not off <= most_off:
+        before = _Offered(model_from_json(whole, stored["model"]), stored["square"], stored["off"])
+        if not before.off <= most_off:
             return
-        yield PrunedModel(_in_single_precision(model), _left(whole, model), off)
+        yield PrunedModel(_in_single_precision(before.model), _left(whole, before.model), before.off)
+
+
+@dataclass(frozen=True)
+class _Offered:
+    """A model, the weighted mean square of its errors on the inputs that weights are fitted to, and `off` of a `PrunedModel`."""
+
+    model: SmallerModel
+    square: float
+    off: float
+
+
+class _Way:
+    """From one model that is offered to the next one."""
+
+    def __init__(self, task: Task, whole: FloatModel) -> None:
+        self._task, self._whole = task, whole
+
+    @cached_property
+    def _inputs(self) -> int:
+        return len(inputs_for_margins(self._task.features, loop_steps(self._task.program).elements_touched))
+
+    @cached_property
+    def _learnt(self) -> Closeness:
+        return Closeness(self._whole, noisy_inputs(self._task.features, LEARNT * self._inputs, LEARNT_SEED))
+
+    @cached_property
+    def _judged(self) -> Closeness:
+        return Closeness(self._whole, noisy_inputs(self._task.features, self._inputs, JUDGED_SEED))
+
+    @cached_property
+    def _pruning(self) -> UnitPruning:
+        return UnitPruning(self._whole, self._learnt.inputs, self._learnt.weights)
+
+    def next_as_json(self, before: _Offered) -> dict[str, Any] | None:
+        """The next one's model, square and `off`, as JSON; None where nothing more can be left out."""
+        model, square, most = before.model, before.square, SMALLER * stored_numbers(before.model)
+        while stored_numbers(model) > most:
+            smaller = _smaller(self._pruning, self._learnt, self._judged, model)
+            if not smaller:
+                return None
+            saved = [stored_numbers(model) - stored_numbers(one) for one in smaller]
+            squares = [self._learnt.of(one)[0] for one in smaller]
+            best = min(range(len(smaller)), key=lambda i: (squares[i] - square) / max(1, saved[i]))
+            model, square = smaller[best], squares[best]
+        model = brought_closer(model, self._learnt, self._judged)
+        off = Closeness(self._whole, self._task.features).of(model)[1]
+        return {"model": model_as_json(model), "square": self._learnt.of(model)[0], "off": off}
 
 
 def noisy_inputs(features: FloatArray, count: int, seed: int) -> FloatArray:
