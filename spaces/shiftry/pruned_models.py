@@ -24,7 +24,7 @@ from kilotune.codegen.unit_pruning import FloatModel, SmallerModel, UnitGroup, U
 from kilotune.evaluators.fixed_point.measuring import Task
 from kilotune.evaluators.fixed_point.similar_inputs import inputs_for_margins
 from kilotune.search.work_memory import NoMemory, WorkMemory
-from kilotune.spaces.shiftry.closeness import Closeness, brought_closer
+from kilotune.spaces.shiftry.closeness import MOST_STEPS, Closeness, brought_closer
 from kilotune.spaces.shiftry.kept_models import model_as_json, model_from_json
 
 LEARNT_SEED, JUDGED_SEED = 3, 4
@@ -68,7 +68,7 @@ def pruned_models(
     task: Task, most_off: float, memory: WorkMemory | None = None, subject: Sequence[object] = ()
 ) -> Iterator[PrunedModel]:
     """Models of a task, each smaller than the one before, as long as they are off by at most `most_off`; none where nothing can be
-    left out. `memory`: is asked for each of them, of `subject`, which tells the task from others, and its number."""
+    left out. `memory`: is asked for each step towards them, of `subject`, which tells the task from others, and its number."""
     whole = FloatModel(task.program, task.parameters)
     if not can_be_smaller(task.program):
         return
@@ -76,10 +76,17 @@ def pruned_models(
     way = _Way(task, whole)
     before = _Offered(SmallerModel.whole(whole), 0.0, 0.0)
     for number in range(MOST_MODELS):
-        stored = memory.recalled(["smaller model", *subject, number], partial(way.next_as_json, before))
+        subject_of = ["smaller model", *subject, number]
+        stored = memory.recalled([*subject_of, "left out"], partial(way.left_out, before))
         if stored is None:
             return
-        before = _Offered(model_from_json(whole, stored["model"]), stored["square"], stored["off"])
+        model = model_from_json(whole, stored)
+        for step in range(MOST_STEPS):
+            closer = memory.recalled([*subject_of, "closer", step], partial(way.closer, model))
+            if closer is None:
+                break
+            model = model_from_json(whole, closer)
+        before = way.offered(model)
         if not before.off <= most_off:
             return
         yield PrunedModel(_in_single_precision(before.model), _left(whole, before.model), before.off)
@@ -116,8 +123,12 @@ class _Way:
     def _pruning(self) -> UnitPruning:
         return UnitPruning(self._whole, self._learnt.inputs, self._learnt.weights)
 
-    def next_as_json(self, before: _Offered) -> dict[str, Any] | None:
-        """The next one's model, square and `off`, as JSON; None where nothing more can be left out."""
+    @cached_property
+    def _samples(self) -> Closeness:
+        return Closeness(self._whole, self._task.features)
+
+    def left_out(self, before: _Offered) -> dict[str, Any] | None:
+        """A model that is a tenth smaller, as JSON; None where nothing more can be left out."""
         model, square, most = before.model, before.square, SMALLER * stored_numbers(before.model)
         while stored_numbers(model) > most:
             smaller = _smaller(self._pruning, self._learnt, self._judged, model)
@@ -127,9 +138,16 @@ class _Way:
             squares = [self._learnt.of(one)[0] for one in smaller]
             best = min(range(len(smaller)), key=lambda i: (squares[i] - square) / max(1, saved[i]))
             model, square = smaller[best], squares[best]
-        model = brought_closer(model, self._learnt, self._judged)
-        off = Closeness(self._whole, self._task.features).of(model)[1]
-        return {"model": model_as_json(model), "square": self._learnt.of(model)[0], "off": off}
+        return model_as_json(model)
+
+    def closer(self, model: SmallerModel) -> dict[str, Any] | None:
+        """The model after one step towards the whole one, as JSON; None where none brings it closer."""
+        after = brought_closer(model, self._learnt, self._judged, 1)
+        return None if after is model else model_as_json(after)
+
+    def offered(self, model: SmallerModel) -> _Offered:
+        """The model, and how far it is off."""
+        return _Offered(model, self._learnt.of(model)[0], self._samples.of(model)[1])
 
 
 def noisy_inputs(features: FloatArray, count: int, seed: int) -> FloatArray:
