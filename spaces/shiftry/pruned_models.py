@@ -73,8 +73,8 @@ def pruned_models(
     if not can_be_smaller(task.program):
         return
     memory = NoMemory() if memory is None else memory
-    way = _Way(task, whole)
-    before = _Offered(SmallerModel.whole(whole), 0.0, 0.0)
+    way = _PruningWay(task, whole)
+    before = _OfferedModel(SmallerModel.whole(whole), 0.0, 0.0)
     for number in range(MOST_MODELS):
         subject_of = ["smaller model", *subject, number]
         stored = memory.recalled([*subject_of, "left out"], partial(way.left_out, before))
@@ -93,7 +93,7 @@ def pruned_models(
 
 
 @dataclass(frozen=True)
-class _Offered:
+class _OfferedModel:
     """A model, the weighted mean square of its errors on the inputs that weights are fitted to, and `off` of a `PrunedModel`."""
 
     model: SmallerModel
@@ -101,7 +101,7 @@ class _Offered:
     off: float
 
 
-class _Way:
+class _PruningWay:
     """From one model that is offered to the next one."""
 
     def __init__(self, task: Task, whole: FloatModel) -> None:
@@ -127,7 +127,7 @@ class _Way:
     def _samples(self) -> Closeness:
         return Closeness(self._whole, self._task.features)
 
-    def left_out(self, before: _Offered) -> dict[str, Any] | None:
+    def left_out(self, before: _OfferedModel) -> dict[str, Any] | None:
         """A model that is a tenth smaller, as JSON; None where nothing more can be left out."""
         model, square, most = before.model, before.square, SMALLER * stored_numbers(before.model)
         while stored_numbers(model) > most:
@@ -145,9 +145,9 @@ class _Way:
         after = brought_closer(model, self._learnt, self._judged, 1)
         return None if after is model else model_as_json(after)
 
-    def offered(self, model: SmallerModel) -> _Offered:
+    def offered(self, model: SmallerModel) -> _OfferedModel:
         """The model, and how far it is off."""
-        return _Offered(model, self._learnt.of(model)[0], self._samples.of(model)[1])
+        return _OfferedModel(model, self._learnt.of(model)[0], self._samples.of(model)[1])
 
 
 def noisy_inputs(features: FloatArray, count: int, seed: int) -> FloatArray:
