@@ -9,18 +9,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-import numpy as np
-
 from kilotune.codegen import ir
-from kilotune.codegen.shared_axes import SharedAxes, resized, with_all_views
+from kilotune.codegen.shared_axes import SharedAxes, with_all_views
 from kilotune.codegen.unit_pruning import SmallerModel
 
 
 @dataclass(frozen=True)
 class Branch:
-    """One of two branches of a choice: `chosen`, the values of which it gives to a variable called `name`."""
+    """One of two branches of a choice, number `way`: `chosen`, the values of which it gives to a variable called `name`."""
 
     name: str
+    way: int
     chosen: ir.View
 
 
@@ -38,8 +37,8 @@ def branches(program: ir.Program) -> Iterator[Branch]:
         plain = len(written) == 1 and all(view == whole for view in read if view.variable == name)
         if plain and operation.out == whole and program.result.variable != name:
             yield from (
-                Branch(name, one)
-                for one in (operation.a, operation.b)
+                Branch(name, way, one)
+                for way, one in enumerate((operation.a, operation.b))
                 if isinstance(one, ir.View) and one.shape == whole.shape
             )
 
@@ -52,12 +51,8 @@ def without_choice(model: SmallerModel, branch: Branch) -> SmallerModel:
     body = _needed(program, body)
     used = ir.used_variables(replace(program, body=body))
     program = replace(program, body=body, variables=tuple(v for v in program.variables if v.name in used))
-    parameters = {name: values for name, values in model.parameters.items() if name in used}
-    kept = {axis: places for axes, places in SharedAxes(program).groups(sliced=True) for axis in axes}
-    for (name, axis), places in kept.items():
-        if name in parameters:
-            parameters[name] = np.take(parameters[name], places, axis=axis)
-    return model.made(resized(program, parameters, kept), parameters, kept)
+    kept = {axis: places for axes, places in SharedAxes(program, model.parts).groups(sliced=True) for axis in axes}
+    return replace(model.without(program, kept), choices=(*model.choices, (branch.name, branch.way)))
 
 
 def _writes(statement: ir.Statement, name: str) -> bool:

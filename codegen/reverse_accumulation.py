@@ -1,7 +1,7 @@
 """How a float program's values hang on its parameters, sample by sample: reverse accumulation over the steps that it executes.
 
 Functions of single elements are differentiated numerically, so a new one needs nothing here (their steps are small; the second derivative
-of none is large). Of other operations sums, products and choices are known.
+of none is large). Of other operations sums, products, choices and maxima are known.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from kilotune.codegen import ir
 from kilotune.codegen.arrays import FloatArray
 from kilotune.codegen.float_evaluator import run_float
 from kilotune.codegen.looped_steps import LoopedSteps
-from kilotune.codegen.straight_line import OperationInstance
+from kilotune.codegen.straight_line import NOWHERE, OperationInstance
 from kilotune.codegen.unit_pruning import FloatModel
 
 NUMERIC_STEP = 1e-5
@@ -23,7 +23,7 @@ NUMERIC_STEP = 1e-5
 Executed = tuple[OperationInstance, list[FloatArray]]
 """A step, and copies of what it has read."""
 
-KNOWN = (ir.MatMul, ir.Binary, ir.Pointwise, ir.TableFunction, ir.Select, ir.Fill)
+KNOWN = (ir.MatMul, ir.Conv2D, ir.MaxPool, ir.Binary, ir.Pointwise, ir.TableFunction, ir.Select, ir.Fill)
 
 
 def differentiable(program: ir.Program) -> bool:
@@ -54,8 +54,8 @@ def parameter_gradients(
         tape.pop()
     if not tape:
         raise ValueError(f"operation {row} of {model.program.name} is never executed.")
-    sizes = {variable.name: variable.size for variable in model.program.variables}
-    gradients = {name: np.zeros((size, len(features))) for name, size in sizes.items()}
+    wanted = [variable for variable in model.program.variables if variable.role is not ir.Role.INPUT]
+    gradients = {variable.name: np.zeros((variable.size, len(features))) for variable in wanted}
     last, read = tape.pop()
     _add(gradients, last, 0, seed(read[0]))
     for step, values in reversed(tape):
@@ -66,9 +66,11 @@ def parameter_gradients(
 def _add(gradients: dict[str, FloatArray], step: OperationInstance, place: int, gradient: FloatArray) -> None:
     """To what a step reads as its operand number `place`."""
     source = step.sources[place]
-    if source.variable is not None:
+    if source.variable in gradients:
         elements = source.elements.reshape(-1)
         added, found = gradient.reshape(len(elements), -1), gradients[source.variable]
+        if elements.min() == NOWHERE:
+            elements, added = elements[elements != NOWHERE], added[elements != NOWHERE]
         if len(np.unique(elements)) == len(elements):
             found[elements] += added
         else:
@@ -83,8 +85,9 @@ def _pass_on(gradients: dict[str, FloatArray], step: OperationInstance, read: Se
     if not after.any():
         return
     match step.operation:
-        case ir.MatMul():
+        case ir.MatMul() | ir.Conv2D():
             a, b = (np.broadcast_to(values, (*values.shape[:-1], after.shape[-1])) for values in read)
+            a = np.where((step.sources[0].elements == NOWHERE)[..., None], 0.0, a)
             _add(gradients, step, 0, np.einsum("prs,qrs->pqs", after, b))
             _add(gradients, step, 1, np.einsum("pqs,prs->qrs", a, after))
         case ir.Add():
@@ -100,6 +103,10 @@ def _pass_on(gradients: dict[str, FloatArray], step: OperationInstance, read: Se
             chosen = read[0] > 0 if strict else read[0] >= 0
             _add(gradients, step, 1, np.where(chosen, after, 0.0))
             _add(gradients, step, 2, np.where(chosen, 0.0, after))
+        case ir.MaxPool():
+            inside = np.where((step.sources[0].elements == NOWHERE)[..., None], -np.inf, read[0])
+            first = inside.argmax(axis=1)[:, None] == np.arange(inside.shape[1])[:, None]
+            _add(gradients, step, 0, np.where(first, after[:, None], 0.0))
         case ir.Pointwise() | ir.TableFunction() as operation:
             above, below = operation.real(read[0] + NUMERIC_STEP), operation.real(read[0] - NUMERIC_STEP)
             _add(gradients, step, 0, after * ((above - below) / (2 * NUMERIC_STEP)))

@@ -1,81 +1,100 @@
-"""Which axes of a program have the same places, so that a place can only be left out of all of them; and programs without it."""
+"""Which parts of axes of a program have the same places, so that a place can only be left out of all of them; and programs without it."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from math import prod
 
 import numpy as np
 
 from kilotune.codegen import ir
 from kilotune.codegen.arrays import FloatArray, IntArray
+from kilotune.codegen.axis_parts import AxisParts, PlacedView, loop_ranges, parts_of, placed, places_of
+from kilotune.codegen.labelled_axes import LabelledOperation, LabelledView, labelled
 from kilotune.codegen.language.sparsity import sparse_parameters
 
 Axis = tuple[str, int]
-"""A variable and the number of one of its axes."""
+"""A variable and the number of a part of its axes (`codegen.axis_parts`), or the index of a loop and LOOP."""
+
+LOOP = -1
 
 
 class SharedAxes:
-    """Axes in groups, by union and find. What something needs as it is, is closed; of first axes slices may be read."""
+    """Parts in groups, by union and find. What something needs as it is, is closed; of some, single places may be read."""
 
-    def __init__(self, program: ir.Program) -> None:
-        self._variables = {variable.name: variable for variable in program.variables}
-        axes = [(v.name, axis) for v in program.variables for axis in range(len(v.shape))]
+    def __init__(self, program: ir.Program, parts: AxisParts | None = None) -> None:
+        """`parts`: of the program's variables, or of those that it was made of by leaving places out; found where not given."""
+        self.parts = parts_of(program) if parts is None else parts
+        self._loops = dict(loop_ranges(program.body))
+        axes = [(v.name, part) for v in program.variables for part in range(len(self.parts[v.name]))]
+        axes += [(index, LOOP) for index in self._loops]
         self._parents: dict[Axis, Axis] = {axis: axis for axis in axes}
         self._closed: set[Axis] = set()
         self._sliced: dict[Axis, set[int]] = {}
         for variable in program.variables:
             if variable.role is ir.Role.INPUT or variable.name == program.result.variable:
                 self._close(variable.name)
-        for operation in ir.operations(program.body):
-            self._take_in(operation)
+        self._take_in_all(program.body)
 
-    def _take_in(self, operation: ir.Operation) -> None:
-        views = [operation.out, *(one for one in operation.operands if isinstance(one, ir.View))]
-        if any(axes_of(view, self._variables[view.variable]) is None for view in views):
-            self._close(operation.out.variable)
-            for view in views[1:]:
-                self._read_in_part(view)
-            return
-        match operation:
-            case ir.MatMul(out=out, a=a, b=b, completion=None):
-                self._join(self._axis(out, 0), self._axis(a, 0))
-                self._join(self._axis(out, 1), self._axis(b, 1))
-                self._join(self._axis(a, 1), self._axis(b, 0))
-            case ir.Pointwise() | ir.TableFunction() | ir.Binary() | ir.Select() | ir.Fill():
-                self._join_elements(operation.out, views[1:])
-            case _:
-                for view in views:
-                    self._close(view.variable)
+    def _take_in_all(self, body: tuple[ir.Statement, ...]) -> None:
+        for statement in body:
+            if isinstance(statement, ir.Loop):
+                self._take_in_all(statement.body)
+            elif isinstance(statement, ir.Periodic):  # rounds that are not all alike
+                for operation in statement.body:
+                    for view, _ in labelled(operation).views:
+                        self._close(view.variable)
+                self._closed |= {axis for axis in self._parents if axis[1] == LOOP}
+            else:
+                self._take_in(labelled(statement))
 
-    def _read_in_part(self, view: ir.View) -> None:
-        places = slice_of(view, self._variables[view.variable])
-        if places is None:
-            self._close(view.variable)
-            return
-        self._sliced.setdefault((view.variable, 0), set()).update(places)
-        self._closed |= {axis for axis in self._parents if axis[0] == view.variable and axis[1] > 0}
-
-    def _join_elements(self, out: ir.View, read: Sequence[ir.View]) -> None:
-        for view in read:
-            if view.shape == out.shape:
-                for axis in range(len(out.shape)):
-                    self._join(self._axis(out, axis), self._axis(view, axis))
-            else:  # one element for all
+    def _take_in(self, operation: LabelledOperation) -> None:
+        by_label: dict[str, tuple[Axis, ...]] = {}
+        closed = set(operation.closed)
+        for one in operation.views:
+            view, axes = one
+            place = placed(one, self.parts[view.variable], self._loops)
+            if place is None:
                 self._close(view.variable)
+                self._closed |= {(name, LOOP) for name, _ in view.offset.terms}
+                closed |= {axis.label for axis in axes}
+                continue
+            self._take_in_place(view.variable, place)
+            for number, (axis, run) in enumerate(zip(axes, place.runs, strict=True)):
+                if number in place.partial:
+                    closed.add(axis.label)
+                if run:
+                    self._join_label(by_label, closed, axis.label, tuple((view.variable, part) for part in run))
+        self._closed |= {axis for label in closed for axis in by_label.get(label, ())}
 
-    def _axis(self, view: ir.View, axis: int) -> Axis | None:
-        """Which axis of its variable that of a view of the whole variable is; None where it has one place."""
-        of_view = axes_of(view, self._variables[view.variable])
-        found = None if of_view is None else of_view[axis]
-        return None if found is None else (view.variable, found)
+    def _take_in_place(self, variable: str, place: PlacedView) -> None:
+        for part, places in place.sliced.items():
+            self._sliced.setdefault((variable, part), set()).update(places)
+        for part, index in place.looped.items():
+            self._join((variable, part), (index, LOOP))
+        self._closed |= {(variable, part) for part in place.stepped} | {(name, LOOP) for name in place.steppers}
 
-    def _join(self, one: Axis | None, other: Axis | None) -> None:
-        if one is not None and other is not None:
-            self._parents[self._root(one)] = self._root(other)
+    def _join_label(
+        self, by_label: dict[str, tuple[Axis, ...]], closed: set[str], label: str, axes: tuple[Axis, ...]
+    ) -> None:
+        others = by_label.setdefault(label, axes)
+        if [self.extent(one) for one in others] == [self.extent(one) for one in axes]:
+            for one, other in zip(axes, others, strict=True):
+                self._join(one, other)
+        else:
+            closed.add(label)
+            self._closed |= set(axes)
+
+    def extent(self, axis: Axis) -> int:
+        """How many places a part, or a loop, has."""
+        return self._loops[axis[0]].count if axis[1] == LOOP else self.parts[axis[0]][axis[1]]
+
+    def _join(self, one: Axis, other: Axis) -> None:
+        self._parents[self._root(one)] = self._root(other)
 
     def _close(self, variable: str) -> None:
-        self._closed |= {axis for axis in self._parents if axis[0] == variable}
+        self._closed |= {axis for axis in self._parents if axis[0] == variable and axis[1] != LOOP}
 
     def _root(self, axis: Axis) -> Axis:
         while self._parents[axis] != axis:
@@ -83,76 +102,114 @@ class SharedAxes:
         return axis
 
     def groups(self, *, sliced: bool) -> Iterator[tuple[tuple[Axis, ...], IntArray]]:
-        """The axes of each group none of which is closed, in the order of the variables, and which places are read by themselves: those
-        groups where some are, or those where none is."""
+        """The parts of each group of several places none of which is closed, in the order of the variables, and which places are read by
+        themselves: those groups where some are, or those where none is."""
         closed = {self._root(axis) for axis in self._closed}
         groups: dict[Axis, list[Axis]] = {}
         for axis in self._parents:
-            groups.setdefault(self._root(axis), []).append(axis)
+            if self.extent(axis) > 1:
+                groups.setdefault(self._root(axis), []).append(axis)
         for root, axes in groups.items():
             places = {place for axis in axes for place in self._sliced.get(axis, ())}
             if root not in closed and bool(places) == sliced:
                 yield tuple(axes), np.array(sorted(places), dtype=np.int64)
 
 
-def axes_of(view: ir.View, variable: ir.Variable) -> tuple[int | None, ...] | None:
-    """For each axis of a view of a whole variable which of the variable's it is, None for one with one place; None for any other view.
-    A vector may be read as a row or as a column."""
-    long = [axis for axis, extent in enumerate(variable.shape) if extent > 1]
-    axes = [axis for axis, extent in enumerate(view.shape) if extent > 1]
-    strides = ir.row_major_strides(variable.shape)
-    alike = [(view.shape[a], view.strides[a]) for a in axes] == [(variable.shape[a], strides[a]) for a in long]
-    if not alike or view.offset != ir.Affine(0):
-        return None
-    found = dict(zip(axes, long, strict=True))
-    return tuple(found.get(axis) for axis in range(len(view.shape)))
+def parts_left(parts: AxisParts, kept: Mapping[Axis, IntArray]) -> AxisParts:
+    """The parts with some places of some of them alone."""
+    return {
+        name: tuple(len(kept.get((name, part), range(extent))) for part, extent in enumerate(extents))
+        for name, extents in parts.items()
+    }
 
 
-def slice_of(view: ir.View, variable: ir.Variable) -> range | None:
-    """The places along a variable's first axis that a view reads, each as a whole; None for any other view."""
-    strides = ir.row_major_strides(variable.shape)
-    if not strides or view.offset.terms or view.offset.constant % strides[0]:
-        return None
-    consecutive = view.strides == ir.row_major_strides(view.shape) or view.size == 1
-    if not consecutive or view.size % strides[0]:
-        return None
-    first = view.offset.constant // strides[0]
-    return range(first, first + view.size // strides[0])
+def taken(values: FloatArray, name: str, parts: AxisParts, kept: Mapping[Axis, IntArray]) -> FloatArray:
+    """A parameter's values with some places alone. `parts`: those of the program that it is of."""
+    extents = parts[name]
+    found = np.asarray(values).reshape(extents)
+    for part in range(len(extents)):
+        if (name, part) in kept:
+            found = np.take(found, kept[name, part], axis=part)
+    return found.reshape(_shape(np.shape(values), extents, found.shape))
 
 
-def resized(program: ir.Program, parameters: Mapping[str, FloatArray], kept: Mapping[Axis, IntArray]) -> ir.Program:
-    """A program with some places of some axes alone, which it reads and writes as a whole, or in slices of kept places of a first axis.
-    `parameters`: those that it has then."""
-    changed = {}
-    for variable in program.variables:
-        extents = enumerate(variable.shape)
-        shape = tuple(len(kept.get((variable.name, axis), range(extent))) for axis, extent in extents)
-        if shape != variable.shape:
-            changed[variable.name] = (variable, replace(variable, shape=shape))
+def _shape(shape: Sequence[int], extents: Sequence[int], left: Sequence[int]) -> tuple[int, ...]:
+    """The shape of a variable of which parts with these extents have so many places left."""
+    found, part = [], 0
+    for extent in shape:
+        size, new = 1, 1
+        while size < extent:
+            size, new, part = size * extents[part], new * left[part], part + 1
+        found.append(new)
+    return tuple(found)
 
-    def smaller_view(view: ir.View) -> ir.View:
-        if view.variable not in changed:
-            return view
-        before, after = changed[view.variable]
-        if view == ir.whole(before):
-            return ir.whole(after)
-        axes = axes_of(view, before)
-        if axes is not None:
-            strides = ir.row_major_strides(after.shape)
-            placed = list(zip(axes, view.shape, view.strides, strict=True))
-            return replace(
-                view,
-                shape=tuple(extent if axis is None else after.shape[axis] for axis, extent, _ in placed),
-                strides=tuple(stride if axis is None else strides[axis] for axis, _, stride in placed),
-            )
-        stride = ir.row_major_strides(before.shape)[0]
-        first = int(np.searchsorted(kept[view.variable, 0], view.offset.constant // stride))
-        return replace(view, offset=ir.Affine(first * stride))
 
-    variables = tuple(changed[v.name][1] if v.name in changed else v for v in program.variables)
-    smaller = replace(program, variables=variables, body=with_all_views(program.body, smaller_view))
+def resized(
+    program: ir.Program, parts: AxisParts, parameters: Mapping[str, FloatArray], kept: Mapping[Axis, IntArray]
+) -> ir.Program:
+    """A program with some places alone of some parts, of which it reads and writes all, or those. `parameters`: those that it has then."""
+    resizing, left = _Resizing(program, parts, kept), parts_left(parts, kept)
+    variables = tuple(replace(v, shape=_shape(v.shape, parts[v.name], left[v.name])) for v in program.variables)
+    smaller = replace(program, variables=variables, body=resizing.body(program.body))
     sparse = sparse_parameters(smaller, parameters)
     return replace(smaller, variables=tuple(replace(v, sparse=v.name in sparse) for v in variables))
+
+
+class _Resizing:
+    def __init__(self, program: ir.Program, parts: AxisParts, kept: Mapping[Axis, IntArray]) -> None:
+        self._parts, self._kept, self._left = parts, kept, parts_left(parts, kept)
+        self._loops = dict(loop_ranges(program.body))
+
+    def body(self, body: tuple[ir.Statement, ...]) -> tuple[ir.Statement, ...]:
+        made = list[ir.Statement]()
+        for one in body:
+            if isinstance(one, ir.Loop):
+                count = len(self._kept.get((one.index, LOOP), range(one.count)))
+                made.append(replace(one, body=self.body(one.body), count=count))
+            else:  # nothing that a periodic body touches changes
+                made.append(one if isinstance(one, ir.Periodic) else self._operation(one))
+        return tuple(made)
+
+    def _operation(self, operation: ir.Operation) -> ir.Operation:
+        views = labelled(operation).views
+        if all(self._parts[view.variable] == self._left[view.variable] for view, _ in views):
+            return operation
+        extents = {axis.label: axis.extent for _, axes in views for axis in axes}
+        places = [placed(one, self._parts[one[0].variable], self._loops) for one in views]
+        for (view, axes), place in zip(views, places, strict=True):
+            for axis, run in zip(axes, place.runs if place is not None else (), strict=False):
+                if run:
+                    extents[axis.label] = prod(self._left[view.variable][part] for part in run)
+        changed = {
+            one[0]: one[0] if place is None else self._view(one, place, extents)
+            for one, place in zip(views, places, strict=True)
+        }
+        made = ir.with_views(operation, lambda view: changed[view])
+        return replace(made, groups=made.b.shape[0]) if isinstance(made, ir.Conv2D) else made
+
+    def _view(self, one: LabelledView, place: PlacedView, label_extents: Mapping[str, int]) -> ir.View:
+        view, axes = one
+        before, after = self._parts[view.variable], self._left[view.variable]
+        strides, new_strides = ir.row_major_strides(before), ir.row_major_strides(after)
+        moved = {prod(before): prod(after), **dict(zip(strides, new_strides, strict=True))}
+        shape = [1] * len(view.shape)
+        for number, axis in enumerate(axes):
+            shape[axis.axis] *= axis.extent if number in place.partial else label_extents[axis.label]
+        begins = 0
+        for part, first in enumerate(places_of(view, before, self._loops)):
+            kept = self._kept.get((view.variable, part))
+            begins += new_strides[part] * (first if kept is None else int(np.searchsorted(kept, first)))
+        terms = []
+        for name, factor in view.offset.terms:
+            part = next(part for part, stride in enumerate(strides) if stride <= factor < stride * before[part])
+            terms.append((name, factor // strides[part] * new_strides[part]))
+            begins -= terms[-1][1] * self._loops[name].start
+        return replace(
+            view,
+            shape=tuple(shape),
+            strides=tuple(moved.get(stride, stride) for stride in view.strides),
+            offset=ir.Affine(begins, tuple(terms)),
+        )
 
 
 def with_all_views(body: tuple[ir.Statement, ...], change: Callable[[ir.View], ir.View]) -> tuple[ir.Statement, ...]:

@@ -1,25 +1,29 @@
 """Smaller float programs: units of a hidden layer are left out, and the weights behind them make up for it.
 
-A unit is one place of an axis that products sum over: a row of the weights before it, an element of what is computed, a column of the
-weights behind it. `unit_groups` finds such axes from the program alone: those that operations read and write as a whole.
-Which unit of a group is missed least, if the weights behind it are fitted anew to the sums of the whole program, is known from second
-moments (Optimal Brain Surgeon: Hassibi and Stork, NIPS 1992; of whole units with weights fitted by least squares: ThiNet, Luo et al.,
-ICCV 2017).
+A unit is one place of an axis, or of a part of axes, of what is computed, with all weights that are there for it alone: a row before a
+function of single elements and a column behind it, a state of a recurrent network, a channel of an image with its filter, a prototype in
+the loop that goes through them. `unit_groups` finds such places from the program alone: those that all operations need as a whole, if at
+all (`codegen.shared_axes`).
+Which unit of a group is missed least, if the weights of the products behind it are fitted anew to the sums of the whole program, is known
+from second moments (Optimal Brain Surgeon: Hassibi and Stork, NIPS 1992; of whole units with weights fitted by least squares: ThiNet, Luo
+et al., ICCV 2017).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from kilotune.codegen import ir
 from kilotune.codegen.arrays import FloatArray, IntArray
+from kilotune.codegen.axis_parts import AxisParts
 from kilotune.codegen.float_evaluator import run_float
 from kilotune.codegen.looped_steps import LoopedSteps, loop_steps, sample_blocks
-from kilotune.codegen.shared_axes import Axis, SharedAxes, axes_of, resized
-from kilotune.codegen.straight_line import OperationInstance
+from kilotune.codegen.shared_axes import LOOP, Axis, SharedAxes, parts_left, resized, taken
+from kilotune.codegen.straight_line import NOWHERE, OperationInstance
+from kilotune.codegen.summed_weights import SummedWeights, summed_weights
 
 RIDGE = 1e-4
 """What is added to the second moment of each input, in mean second moments: units that do the same leave their weights undetermined."""
@@ -35,93 +39,55 @@ class FloatModel:
 
 @dataclass(frozen=True, eq=False)
 class SmallerModel(FloatModel):
-    """A model made of another one. `units`: by axis of a variable which places of the other model's it has; all, where nothing is
-    said."""
+    """A model made of another one. `units`: by part of a variable which places of the other model's it has; all, where nothing is said.
+    `parts`: those of its variables, among which are parts of one place. `choices`: which were left out, one after the other, and which of
+    their branches was taken (0 or 1)."""
 
+    parts: AxisParts = field(default_factory=dict)
     units: Mapping[Axis, IntArray] = field(default_factory=dict)
+    choices: tuple[tuple[str, int], ...] = ()
 
-    def made(
-        self, program: ir.Program, parameters: Mapping[str, FloatArray], kept: Mapping[Axis, IntArray]
-    ) -> SmallerModel:
-        """One that is made of this one and has of some axes some places alone."""
+    @classmethod
+    def whole(cls, model: FloatModel) -> SmallerModel:
+        """The model itself, of which nothing is left out yet."""
+        return cls(model.program, model.parameters, SharedAxes(model.program).parts)
+
+    def without(self, program: ir.Program, kept: Mapping[Axis, IntArray]) -> SmallerModel:
+        """One that has some places alone of some parts. `program`: this one's, or one of the same variables that does less."""
+        names = [v.name for v in program.variables if v.role is ir.Role.PARAMETER]
+        parameters = {name: taken(self.parameters[name], name, self.parts, kept) for name in names}
         chosen = {axis: self.units[axis][places] if axis in self.units else places for axis, places in kept.items()}
-        return SmallerModel(program, parameters, {**self.units, **chosen})
+        smaller = resized(program, self.parts, parameters, kept)
+        return SmallerModel(smaller, parameters, parts_left(self.parts, kept), {**self.units, **chosen}, self.choices)
+
+    def with_parameters(self, parameters: Mapping[str, FloatArray]) -> SmallerModel:
+        """One with other numbers [elements of each parameter]."""
+        shaped = {
+            name: np.asarray(values).reshape(np.shape(self.parameters[name])) for name, values in parameters.items()
+        }
+        return replace(self, parameters=shaped)
 
 
 @dataclass(frozen=True)
 class UnitGroup:
-    """Axes of variables that have the same units, as many as `size`. `name`: of a variable that is computed."""
+    """Parts of variables that have the same units, as many as `size`. `name`: of a variable that is computed, or of a loop's index."""
 
     name: str
     size: int
     axes: tuple[Axis, ...]
 
 
-@dataclass(frozen=True)
-class _Reader:
-    """A product that sums over units: its number among the operations, its parameter, on which side that stands, and what is added to
-    the sums, if that is a parameter that nothing else reads."""
-
-    row: int
-    parameter: str
-    on_left: bool
-    bias: str | None
-
-    @property
-    def axis(self) -> Axis:
-        """The axis of its parameter that it sums over."""
-        return self.parameter, 1 if self.on_left else 0
-
-    def weights(self, parameters: Mapping[str, FloatArray], units: Mapping[Axis, IntArray]) -> FloatArray:
-        """Its weights [inputs, sums], with the bias as the last row where there is one; of the sums those that are among `units`."""
-        values = np.asarray(parameters[self.parameter], dtype=np.float64)
-        weights = values.T if self.on_left else values
-        if self.bias is not None:
-            weights = np.concatenate([weights, np.asarray(parameters[self.bias], dtype=np.float64).reshape(1, -1)])
-        sums = units.get((self.parameter, 0 if self.on_left else 1))
-        return weights if sums is None else weights[:, sums]
-
-
-def unit_groups(program: ir.Program) -> tuple[UnitGroup, ...]:
-    """The groups of which units may be left out: neither of the input nor of the result."""
-    summed = {reader.axis for reader in _readers(program)}
-    groups = []
-    for axes, _ in SharedAxes(program).groups(sliced=False):
-        size = program.variable(axes[0][0]).shape[axes[0][1]]
-        computed = [name for name, _ in axes if program.variable(name).role is ir.Role.TEMPORARY]
-        if size > 1 and computed and not summed.isdisjoint(axes):
-            groups.append(UnitGroup(computed[-1], size, axes))
-    return tuple(groups)
-
-
-def _readers(program: ir.Program) -> list[_Reader]:
-    """The products of one parameter, read as a whole, and something that is computed."""
-    fixed = {v.name for v in program.variables if v.role is ir.Role.PARAMETER}
-    every = list(ir.operations(program.body))
-    reads = [one.variable for operation in every for one in operation.operands if isinstance(one, ir.View)]
-    found = []
-    for row, operation in enumerate(every):
-        if isinstance(operation, ir.MatMul) and (operation.a.variable in fixed) != (operation.b.variable in fixed):
-            on_left = operation.a.variable in fixed
-            view = operation.a if on_left else operation.b
-            if reads.count(view.variable) == 1 and view == ir.whole(program.variable(view.variable)):
-                found.append(_Reader(row, view.variable, on_left, _bias(program, operation, every, reads)))
-    return found
-
-
-def _bias(program: ir.Program, product: ir.MatMul, every: Sequence[ir.Operation], reads: Sequence[str]) -> str | None:
-    """The parameter that is added to all that a product computes, where that is a vector."""
-    fixed = {v.name for v in program.variables if v.role is ir.Role.PARAMETER}
-    sums = product.out.variable
-    for operation in every:
-        views = [one for one in operation.operands if isinstance(one, ir.View)]
-        if isinstance(operation, ir.Add) and sums in {one.variable for one in views} and 1 in product.out.shape:
-            others = [one for one in views if one.variable != sums]
-            if len(others) == 1 and others[0].variable in fixed and reads.count(others[0].variable) == 1:
-                whole = all(axes_of(one, program.variable(one.variable)) is not None for one in views)
-                alike = whole and others[0].size == product.out.size
-                return others[0].variable if alike and reads.count(sums) == 1 else None
-    return None
+def unit_groups(program: ir.Program, parts: AxisParts | None = None) -> tuple[UnitGroup, ...]:
+    """The groups of which units may be left out: neither of the input nor of the result. `parts`: as `SharedAxes` takes them."""
+    roles, shared = {v.name: v.role for v in program.variables}, SharedAxes(program, parts)
+    groups: dict[str, UnitGroup] = {}
+    for axes, _ in shared.groups(sliced=False):
+        computed = [name for name, part in axes if part == LOOP or roles[name] is ir.Role.TEMPORARY]
+        if computed and any(part != LOOP and roles[name] is ir.Role.PARAMETER for name, part in axes):
+            alike = sum(known.rsplit(" ", 1)[0] == computed[-1] for known in groups)
+            name = f"{computed[-1]} {alike + 1}" if alike else computed[-1]
+            groups[name] = UnitGroup(name, shared.extent(axes[0]), axes)
+    return tuple(groups.values())
 
 
 class UnitPruning:
@@ -129,34 +95,45 @@ class UnitPruning:
     [samples]."""
 
     def __init__(self, whole: FloatModel, samples: FloatArray, weights: FloatArray) -> None:
-        self._whole, self._samples, self._weights = whole, samples, weights
-        self._readers = _readers(whole.program)
+        self._whole, self._samples, self._weights = SmallerModel.whole(whole), samples, weights
+        self._readers = summed_weights(whole.program)
+
+    def is_summed(self, model: SmallerModel, group: UnitGroup) -> bool:
+        """Whether products of parameters sum over a group, so that something is known of its units without trying them."""
+        return bool(self._summing(model, group))
 
     def least_missed(self, model: SmallerModel, group: UnitGroup) -> int:
-        """The unit of a group of `model`, which has been made of the whole one, without which what reads the group is off least."""
-        missed = sum(moments.missed()[: group.size] for _, moments in self._moments(model, group))
+        """The unit of a group of `model`, which has been made of the whole one, without which what sums over the group is off least."""
+        missed = np.zeros(group.size)
+        for reader, moments in self._moments(model, group):
+            taps = [reader.taps_of(model.parts, group.axes, unit) for unit in range(group.size)]
+            missed += moments.missed(taps)
         return int(np.argmin(missed))
 
     def without(self, model: SmallerModel, group: UnitGroup, unit: int) -> SmallerModel:
-        """The model without a unit of a group, the weights behind it fitted anew."""
+        """The model without a unit of a group, the weights of what sums over the group fitted anew."""
         kept = np.delete(np.arange(group.size), unit)
-        parameters = dict(model.parameters)
-        for name, axis in group.axes:
-            if name in parameters:
-                parameters[name] = np.take(parameters[name], kept, axis=axis)
+        smaller = model.without(model.program, dict.fromkeys(group.axes, kept))
+        parameters = dict(smaller.parameters)
         for reader, moments in self._moments(model, group):
-            places = np.concatenate([kept, np.arange(group.size, len(moments.damped))])
-            fitted = moments.fitted(places)
-            weights = fitted[: len(kept)]
-            parameters[reader.parameter] = weights.T if reader.on_left else weights
+            gone = np.isin(np.arange(len(moments.damped)), reader.taps_of(model.parts, group.axes, unit))
+            fitted = moments.fitted(np.flatnonzero(~gone))
+            lost = np.isin(np.arange(fitted.shape[1]), reader.sums_of(model.parts, group.axes, unit))
+            fitted = fitted[:, ~lost]
             if reader.bias is not None:
                 parameters[reader.bias] = fitted[-1].reshape(np.shape(parameters[reader.bias]))
-        chosen = dict.fromkeys(group.axes, kept)
-        return model.made(resized(model.program, parameters, chosen), parameters, chosen)
+                fitted = fitted[:-1]
+            parameters[reader.parameter] = reader.stored(fitted, np.shape(parameters[reader.parameter]))
+        return replace(smaller, parameters=parameters)
 
-    def _moments(self, model: SmallerModel, group: UnitGroup) -> Iterator[tuple[_Reader, _Moments]]:
+    def _summing(self, model: SmallerModel, group: UnitGroup) -> list[SummedWeights]:
+        return [
+            reader for reader in summed_weights(model.program) if len(reader.taps_of(model.parts, group.axes, 0)) > 0
+        ]
+
+    def _moments(self, model: SmallerModel, group: UnitGroup) -> Iterator[tuple[SummedWeights, _Moments]]:
         """What the products that sum over a group meet, those of the whole model being what is aimed at."""
-        readers = [reader for reader in _readers(model.program) if reader.axis in group.axes]
+        readers = self._summing(model, group)
         wanted = [next(one for one in self._readers if one.parameter == reader.parameter) for reader in readers]
         sums: dict[str, tuple[FloatArray, FloatArray]] = {}
         now, before = (loop_steps(one.program) for one in (model, self._whole))
@@ -172,7 +149,7 @@ class UnitPruning:
         for reader, whole in zip(readers, wanted, strict=True):
             moment, crossed = sums[reader.parameter]
             mean = float(np.diag(moment).mean()) or 1.0
-            targets = crossed @ whole.weights(self._whole.parameters, model.units)
+            targets = crossed @ whole.of_sums(self._whole.parameters, self._whole.parts, model.units)
             yield reader, _Moments(moment + RIDGE * mean * np.eye(len(moment)), targets)
 
 
@@ -184,12 +161,15 @@ class _Moments:
     damped: FloatArray
     targets: FloatArray
 
-    def missed(self) -> FloatArray:
-        """The share of what the best weights explain that is lost without each input [inputs], if the others are fitted anew."""
+    def missed(self, units: Sequence[IntArray]) -> FloatArray:
+        """The share of what the best weights explain that is lost without the inputs of each unit [units], the others fitted anew."""
         inverse = np.linalg.inv(self.damped)
         fitted = inverse @ self.targets
-        lost = np.square(fitted).sum(axis=1) / np.diag(inverse)
-        return np.asarray(lost / max(float((fitted * self.targets).sum()), 1e-300))
+        lost = [
+            float((fitted[inputs] * np.linalg.solve(inverse[np.ix_(inputs, inputs)], fitted[inputs])).sum())
+            for inputs in units
+        ]
+        return np.asarray(lost) / max(float((fitted * self.targets).sum()), 1e-300)
 
     def fitted(self, places: IntArray) -> FloatArray:
         """The best weights of some inputs [places, sums]."""
@@ -197,7 +177,7 @@ class _Moments:
 
 
 def _met(
-    model: FloatModel, steps: LoopedSteps, readers: Sequence[_Reader], features: FloatArray
+    model: FloatModel, steps: LoopedSteps, readers: Sequence[SummedWeights], features: FloatArray
 ) -> dict[str, FloatArray]:
     """What products are given [inputs, times, samples], by their parameter; with a one at the end where a bias is added."""
     by_row = {reader.row: reader for reader in readers}
@@ -207,7 +187,11 @@ def _met(
         if step.row not in by_row:
             return
         reader = by_row[step.row]
-        inputs = read[1] if reader.on_left else read[0].swapaxes(0, 1)
+        inputs, elements = (
+            (read[1], step.sources[1].elements) if reader.on_left else (read[0], step.sources[0].elements)
+        )
+        inputs = np.where((elements == NOWHERE)[..., None], 0.0, inputs)
+        inputs = inputs if reader.on_left else inputs.swapaxes(0, 1)
         inputs = np.broadcast_to(inputs, (*inputs.shape[:2], len(features)))
         if reader.bias is not None:
             inputs = np.concatenate([inputs, np.ones((1, *inputs.shape[1:]))])

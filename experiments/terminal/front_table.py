@@ -20,8 +20,9 @@ FRONT = "front"
 MOST_ROWS = 12
 """Points that are shown; the JSON has all of them."""
 
-MEASURED = ("accuracy_percent", "balanced_accuracy_percent", "f1_percent", "precision_loss")
-"""Metrics that are shown beside the objectives, where there are any."""
+MEASURED = ("accuracy_percent", "balanced_accuracy_percent", "f1_percent", "disagreements", "precision_loss")
+"""Metrics that are shown beside the objectives, where there are any: beside the flips that are expected those that are counted, which of
+few samples far from all boundaries may be more."""
 
 UNSEEN = ("accuracy_percent", "balanced_accuracy_percent", "f1_percent", "disagreements", "mean_absolute_error")
 """Those of test data."""

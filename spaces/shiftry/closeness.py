@@ -97,18 +97,23 @@ class Closeness:
         assert self._contest is not None
         contest, steps = self._contest, loop_steps(model.program)
         places = [self._places(elements) for elements in (contest.leaders, contest.rivals)]
-        every, roots = np.arange(len(self.inputs)), np.sqrt(self.weights)
+        roots, row = np.sqrt(self.weights), _deciding_row(model, steps)
 
-        def seed(scores: FloatArray) -> FloatArray:
-            factors = np.zeros((len(scores), len(every)))
-            for sign, (place, there) in zip((1.0, -1.0), places, strict=True):
-                np.add.at(factors, (place[there], every[there]), sign)
-            return factors
+        def of_block(block: slice) -> FloatArray:
+            def seed(scores: FloatArray) -> FloatArray:
+                factors = np.zeros((len(scores), len(self.inputs[block])))
+                for sign, (place, there) in zip((1.0, -1.0), places, strict=True):
+                    of_samples = np.flatnonzero(there[block])
+                    np.add.at(factors, (place[block][of_samples], of_samples), sign)
+                return factors
 
-        found = parameter_gradients(model, steps, self.inputs, _deciding_row(model, steps), seed)
+            found = parameter_gradients(model, steps, self.inputs[block], row, seed)
+            return np.concatenate([found[name] * _free(model, name) for name in sorted(found)])
+
+        taped = steps.elements_touched  # a copy of all that is read stays until it is gone back through
+        gradients = np.concatenate([of_block(one) for one in sample_blocks(taped, len(self.inputs))], axis=1)
         scores, _ = self._scores(model)
         ahead = self._taken(scores, contest.leaders) - self._taken(scores, contest.rivals)
-        gradients = np.concatenate([found[name] for name in sorted(found)])
         return roots * (ahead - contest.margins), gradients * roots
 
     def affordable(self, model: FloatModel) -> bool:
@@ -117,6 +122,12 @@ class Closeness:
         products = weights * weights * len(self.inputs)
         small = products <= MOST_PRODUCTS and weights * len(self.inputs) <= MOST_GRADIENTS
         return self._contest is not None and small and differentiable(model.program)
+
+
+def _free(model: FloatModel, name: str) -> FloatArray:
+    """1 for each element [elements, 1] of a parameter that may change: a parameter that is stored without its zeros keeps them."""
+    values = np.asarray(model.parameters[name], dtype=np.float64).reshape(-1, 1)
+    return (values != 0.0).astype(np.float64) if model.program.variable(name).sparse else np.ones_like(values)
 
 
 def _deciding_row(model: FloatModel, steps: LoopedSteps) -> int:

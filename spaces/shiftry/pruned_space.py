@@ -52,7 +52,7 @@ ALL = "all"
 WHOLE_FIRST = 1000
 """Candidates of the whole model that are measured before smaller models are made, which takes seconds."""
 
-SEMANTICS = 1
+SEMANTICS = 2
 """Version of which units are left out and what weights are then, part of the fingerprint."""
 
 TunedFormats = ShiftrySpace | FittedSpace
@@ -158,7 +158,8 @@ class PrunedSpace:
         """The smaller models that are offered, by option, the largest first: those that in floats are as precise as the front goes."""
         formats = _formats(self.whole)
         most = formats.most_imprecise / (len(self.task.features) if formats.classifies else 1)
-        return {one.name: one for one in pruned_models(self.task, most)}
+        subject = (SEMANTICS, self.whole.fingerprint)
+        return {one.name: one for one in pruned_models(self.task, most, self.work_memory, subject)}
 
     @cached_property
     def units(self) -> Decision:

@@ -107,7 +107,7 @@ def outputs(model: FloatModel, features: FloatArray) -> FloatArray:
 
 
 def smaller_of(model: FloatModel) -> SmallerModel:
-    return SmallerModel(model.program, model.parameters)
+    return SmallerModel.whole(model)
 
 
 @pytest.mark.parametrize("seed", range(3))

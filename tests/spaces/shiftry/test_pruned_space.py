@@ -11,17 +11,20 @@ import numpy as np
 import pytest
 
 from kilotune.codegen import ir
-from kilotune.codegen.bundle import Bundle
+from kilotune.codegen.bundle import Bundle, load_bundle
 from kilotune.codegen.dataset import Dataset
 from kilotune.codegen.float_evaluator import run_float
 from kilotune.evaluators.executors.in_process import InProcessExecutor
 from kilotune.evaluators.fixed_point.measuring import Task
+from kilotune.evaluators.fixed_point.reference import run_reference
 from kilotune.evaluators.fixed_point.simulator import Simulator
+from kilotune.experiments.models.catalogue import resolve_model
 from kilotune.experiments.problems.fixed_point.problem import ModelProblem
 from kilotune.experiments.requests.request import TuneRequest
 from kilotune.search.budget import Budget
 from kilotune.search.space import Trial
 from kilotune.search.study import Study
+from kilotune.spaces.shiftry import pruned_models as pruned_models_module
 from kilotune.spaces.shiftry import pruned_space
 from kilotune.spaces.shiftry.candidates import ShiftryOptions
 from kilotune.spaces.shiftry.closeness import Closeness, brought_closer
@@ -140,10 +143,23 @@ def test_the_front_has_smaller_models_and_is_found_again(fitted: bool, monkeypat
     assert min(t.metrics["flash_bytes"] for t in front) < min(t.metrics["flash_bytes"] for t in of_whole.front.trials)
 
 
-def test_the_exported_program_of_a_smaller_model_computes_what_was_measured(tmp_path: Path) -> None:
-    task = redundant()
+@cache
+def bundled(name: str) -> Task:
+    """A bundled model with some of its training samples."""
+    bundle = load_bundle(resolve_model(name))
+    assert bundle.train is not None
+    return Task(bundle.program, bundle.parameters, bundle.train.features[:SAMPLES], bundle.train.targets[:SAMPLES])
+
+
+@pytest.mark.parametrize("name", ["redundant", "protonn-cancer", "fastgrnn16-digits", "lenet-digits"])
+def test_the_exported_program_of_a_smaller_model_computes_what_was_measured(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pruned_models_module, "MOST_MODELS", 2)
+    monkeypatch.setattr(pruned_models_module, "inputs_for_margins", lambda features, touched: features)
+    task = redundant() if name == "redundant" else bundled(name)
     space, data = space_of(task), Dataset(task.features, task.targets)
-    bundle = Bundle("redundant", task.program, task.parameters, data, data, CLASSES)
+    bundle = Bundle("smaller", task.program, task.parameters, data, data, int(task.targets.max()) + 1)
     problem = ModelProblem(
         TuneRequest("shiftry", str(tmp_path), "front", options={"front": ["flash"], "pruned": True}), bundle, space
     )
@@ -153,6 +169,11 @@ def test_the_exported_program_of_a_smaller_model_computes_what_was_measured(tmp_
     assert f"Units left: {option}." in problem.lines(trial)
     problem.export(trial, tmp_path / "out")
     problem.export_for(trial, tmp_path / "again", "c", None)
+    problem.export_for(trial, tmp_path / "sketch", "arduino", None)
+    assert list((tmp_path / "sketch").rglob("*.ino"))
+    smaller = space.of_candidate(candidate).task
+    outputs = run_reference(space.lower([candidate]), smaller.parameters, task.features)[0, :, 0]
+    assert np.count_nonzero(outputs != space.evaluator.float_outputs[:, 0]) == trial.metrics["disagreements"]
     for folder in ("out", "again"):
         ran = subprocess.run(
             ["make", "-C", str(tmp_path / folder), "check"], capture_output=True, text=True, check=False

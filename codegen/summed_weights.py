@@ -1,0 +1,117 @@
+"""Products that sum over what is computed, with weights of one parameter."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from kilotune.codegen import ir
+from kilotune.codegen.arrays import FloatArray, IntArray
+from kilotune.codegen.axis_parts import AxisParts
+from kilotune.codegen.shared_axes import Axis, taken
+
+
+@dataclass(frozen=True)
+class SummedWeights:
+    """A product of a parameter that nothing else reads and something that is computed.
+
+    `row`: its number among the operations. `taps`: products that are summed to one of the `sums`. `on_left`: whether the parameter is the
+    first operand, [sums, taps], instead of [taps, sums]. `bias`: a parameter that nothing else reads and that is added to the sums.
+    """
+
+    row: int
+    parameter: str
+    taps: int
+    sums: int
+    on_left: bool
+    bias: str | None
+
+    def taps_of(self, parts: AxisParts, axes: Sequence[Axis], place: int) -> IntArray:
+        """The numbers of the taps that belong to a place of some parts of variables."""
+        return np.flatnonzero(self._is_of(parts, axes, place, of_sums=False)[:, 0])
+
+    def sums_of(self, parts: AxisParts, axes: Sequence[Axis], place: int) -> IntArray:
+        """The numbers of the sums that belong to a place of some parts of variables."""
+        return np.flatnonzero(self._is_of(parts, axes, place, of_sums=True)[0])
+
+    def of_sums(
+        self, parameters: Mapping[str, FloatArray], parts: AxisParts, units: Mapping[Axis, IntArray]
+    ) -> FloatArray:
+        """The weights [inputs, sums] of the sums that belong to `units`, with the bias as the last row where there is one."""
+        of_sums = set(self._parts(parts, of_sums=True))
+        kept = {
+            (name, part): places for (name, part), places in units.items() if name == self.parameter and part in of_sums
+        }
+        values = taken(np.asarray(parameters[self.parameter], dtype=np.float64), self.parameter, parts, kept)
+        weights = values.reshape(-1, self.taps).T if self.on_left else values.reshape(self.taps, -1)
+        if self.bias is None:
+            return weights
+        bias = taken(np.asarray(parameters[self.bias], dtype=np.float64), self.bias, parts, units)
+        return np.concatenate([weights, bias.reshape(1, -1)])
+
+    def stored(self, weights: FloatArray, shape: tuple[int, ...]) -> FloatArray:
+        """Weights [inputs, sums] as the parameter has them, of this shape."""
+        return (weights.T if self.on_left else weights).reshape(shape)
+
+    def _parts(self, parts: AxisParts, *, of_sums: bool) -> list[int]:
+        """The parts of the parameter that number the sums, or the taps."""
+        extents = parts[self.parameter]
+        strides, inner = ir.row_major_strides(extents), self.taps if self.on_left else self.sums
+        return [part for part, stride in enumerate(strides) if ((stride < inner) != self.on_left) == of_sums]
+
+    def _is_of(self, parts: AxisParts, axes: Sequence[Axis], place: int, *, of_sums: bool) -> FloatArray:
+        """Where the weights [taps, sums] of a place are, 1, and where others, 0."""
+        found = np.zeros(parts[self.parameter])
+        for part in self._parts(parts, of_sums=of_sums):
+            if (self.parameter, part) in axes:
+                np.moveaxis(found, part, 0)[place] = 1.0
+        return found.reshape(-1, self.taps).T if self.on_left else found.reshape(self.taps, -1)
+
+
+def summed_weights(program: ir.Program) -> list[SummedWeights]:
+    """Such products of a program, in the order of its operations; convolutions in groups are none."""
+    fixed = {v.name for v in program.variables if v.role is ir.Role.PARAMETER}
+    every = list(ir.operations(program.body))
+    reads = [one.variable for operation in every for one in operation.operands if isinstance(one, ir.View)]
+    found = []
+    for row, operation in enumerate(every):
+        if not isinstance(operation, ir.MatMul | ir.Conv2D) or operation.completion is not None:
+            continue
+        on_left = isinstance(operation, ir.MatMul) and operation.a.variable in fixed
+        view, other = (operation.a, operation.b) if on_left else (operation.b, operation.a)
+        if isinstance(operation, ir.Conv2D) and operation.groups > 1:
+            continue
+        whole = reads.count(view.variable) == 1 and view == ir.whole(program.variable(view.variable))
+        if whole and view.variable in fixed and other.variable not in fixed:
+            sums = operation.out.shape[0 if on_left else -1]
+            bias = _bias(fixed, operation, 0 if on_left else len(operation.out.shape) - 1, every, reads)
+            found.append(SummedWeights(row, view.variable, operation.taps, sums, on_left, bias))
+    return found
+
+
+def _bias(
+    fixed: set[str], product: ir.MatMul | ir.Conv2D, axis: int, every: Sequence[ir.Operation], reads: Sequence[str]
+) -> str | None:
+    """The parameter that is added to what a product computes, one number for all of each sum, which `axis` of the result numbers."""
+    result, sums = product.out, product.out.shape[axis]
+    if reads.count(result.variable) > 1:
+        return None
+    for operation in every:
+        views = [one for one in operation.operands if isinstance(one, ir.View)]
+        if not isinstance(operation, ir.Add) or [one.variable for one in views].count(result.variable) != 1:
+            continue
+        read, other = (
+            sorted(views, key=lambda one: one.variable != result.variable)[:2] if len(views) > 1 else (result, result)
+        )
+        alone = other.variable in fixed and reads.count(other.variable) == 1 and read.size == other.size == result.size
+        if alone and _numbers(other) == sums and (sums == result.size or read == result):
+            along = [stride for stride, extent in zip(other.strides, other.shape, strict=True) if stride and extent > 1]
+            return other.variable if sums == result.size or other.strides[axis] in along else None
+    return None
+
+
+def _numbers(view: ir.View) -> int:
+    """How many elements a view has that are not the same one."""
+    return ir.count_elements(tuple(extent for extent, stride in zip(view.shape, view.strides, strict=True) if stride))
