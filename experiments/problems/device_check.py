@@ -16,7 +16,8 @@ from kilotune.evaluators.simulated import DeviceError
 
 @dataclass(frozen=True)
 class DeviceCheck:
-    """A candidate on the device, at the request's level (`measured`), which is what is exported, and at all that were built.
+    """A candidate on the device, at the request's level (`measured`), which is what is exported, and at all that were built, that of the
+    search first. Where the build was chosen among these, `chosen_for` says by what, in words.
 
     Where it was not measured, `reason` says why, in a sentence.
     """
@@ -26,6 +27,7 @@ class DeviceCheck:
     measured: DeviceMeasurement | None
     levels: tuple[DeviceMeasurement, ...]
     reason: str | None
+    chosen_for: str | None = None
 
     @property
     def unknown_shape(self) -> str:
@@ -74,6 +76,7 @@ class DeviceCheck:
             },
             "levels": {m.build: m.metrics() for m in self.levels},
             "reason": self.reason,
+            **({} if self.chosen_for is None else {"chosen_for": self.chosen_for}),
         }
 
 

@@ -191,6 +191,7 @@ def on_device(check: DeviceCheck) -> str:
     """What was done on the device, or why nothing was."""
     found, name = check.measured, check.device.name
     smaller = None if check.smaller is check.better else check.smaller
+    chosen = _chosen_build(check)
     hint = "".join(_other_build(build) for build in (check.better, smaller) if build is not None)
     if found is None:
         predicted = "" if check.predicted_cycles is None else " Cycles are the cost model's."
@@ -200,7 +201,21 @@ def on_device(check: DeviceCheck) -> str:
     unknown = check.unknown_shape and f" {check.unknown_shape}"
     return (
         f"{how} on a simulated {name} ({found.build}): the outputs of {counted(found.samples, 'sample')} equal the search's bit for "
-        f"bit.{fits}{unknown}{hint}"
+        f"bit.{fits}{unknown}{chosen}{hint}"
+    )
+
+
+def _chosen_build(check: DeviceCheck) -> str:
+    """Why the build that was measured is delivered, where it was chosen, and what that of the search takes."""
+    found = check.measured
+    if check.chosen_for is None or found is None:
+        return ""
+    first = check.levels[0]
+    if first is found:
+        return f" Of {counted(len(check.levels), 'build')} it takes {check.chosen_for}."
+    return (
+        f" Of {counted(len(check.levels), 'build')} it takes {check.chosen_for}: {number(round(found.cycles))} cycles and "
+        f"{found.sizes.flash_bytes} bytes of flash ({first.build}: {number(round(first.cycles))} and {first.sizes.flash_bytes})."
     )
 
 
