@@ -13,7 +13,7 @@ import numpy as np
 from kilotune.codegen.bundle import Bundle
 from kilotune.codegen.dataset import Dataset
 from kilotune.codegen.emit.levels import LEVELS
-from kilotune.codegen.emit.shape import AUTO, PLAIN, SHAPES
+from kilotune.codegen.emit.shape import AUTO, COMPACT, PLAIN, SHAPES
 from kilotune.codegen.emit.targets.target import ASKS, HANDED, STEPPED
 from kilotune.codegen.fixed.arithmetic import Accumulator, Rounding
 from kilotune.codegen.fixed.table import FixedBatch
@@ -121,12 +121,14 @@ class ModelOptions:
     @property
     def shape_name(self) -> str:
         """How the inner loops of its programs are written, and where that is chosen in the end, how the search takes them to be: a name of
-        `SHAPES`, of the fastest code where time is minimised, or limited and the build chosen."""
+        `SHAPES`. Of the fastest code where time is minimised; where the build is chosen also where it is limited, and of the smallest, if
+        the processor may gain by that, where linked flash is what is asked about."""
         if self.shape not in (AUTO, ANY):
             return self.shape
-        board = self.board
-        timed = self.objective == FASTEST or (self.shape == ANY and self.limits_time)
-        return PLAIN if board is None or not timed else code_shapes(board.processor)[0]
+        known = () if self.board is None else code_shapes(self.board.processor)
+        if known and (self.objective == FASTEST or (self.shape == ANY and self.limits_time)):
+            return known[0]
+        return COMPACT if COMPACT in known and self.shape == ANY and self.asks_for_linked else PLAIN
 
     @property
     def limits_time(self) -> bool:

@@ -33,6 +33,7 @@ BUILDS_SEEN = (
     build("-Os compact", 1900, 160.0),
     build("-O3 rows4", 900, 10.0, fits=False),
 )
+UNO = {"name": "uno", "flash_bytes": 32256, "ram_bytes": 2048, "clock_hz": 16_000_000, "processor": "atmega328p"}
 ANY = ModelOptions(level="any", shape="any", device={"name": "board"})
 
 
@@ -73,10 +74,8 @@ def test_what_was_chosen_for_is_said_and_that_no_build_keeps_a_limit() -> None:
 
 
 def test_builds_are_chosen_by_default_where_there_is_a_device_and_none_was_named() -> None:
-    device = {"name": "uno", "flash_bytes": 32256, "ram_bytes": 2048, "clock_hz": 16_000_000, "processor": "atmega328p"}
-
     def asked(**given: Any) -> tuple[str, str]:
-        options = read_options("shiftry", CommandOptions(given, device=device))
+        options = read_options("shiftry", CommandOptions(given, device=UNO))
         return options["level"], options["shape"]
 
     assert asked() == ("any", "any")
@@ -84,9 +83,31 @@ def test_builds_are_chosen_by_default_where_there_is_a_device_and_none_was_named
     assert asked(shape="compact") == ("Os", "compact")
     assert asked(shape="any") == ("Os", "any")
     assert read_options("shiftry", CommandOptions({}))["level"] == "Os"
+    with pytest.raises(ValueError, match=r"^--accumulator-bits any: expected the space shiftry, .+ found seedot\.$"):
+        read_options("seedot", CommandOptions({"accumulator_bits": "any"}))
     for name in ("level", "shape"):
         with pytest.raises(ValueError, match=rf"^--{name} any: .* expected --device too, found none\.$"):
             read_options("shiftry", CommandOptions({name: "any"}))
+
+
+@pytest.mark.parametrize(
+    ("asked", "shape"),
+    [
+        ({}, "plain"),
+        ({"objective": "latency"}, "unrolled16"),
+        ({"cycles_limit": 1e5}, "unrolled16"),
+        ({"cycles_limit": 1e5, "shape": "auto"}, "plain"),
+        ({"further_limits": {"linked": 2000}}, "compact"),
+        ({"front": ("linked",)}, "compact"),
+        ({"front": ("linked",), "shape": "auto"}, "plain"),
+        ({"further_limits": {"linked": 2000}, "latency_limit_ms": 5.0}, "unrolled16"),
+    ],
+)
+def test_the_search_takes_programs_to_be_built_as_its_limits_are_kept_most_easily(
+    asked: dict[str, Any], shape: str
+) -> None:
+    assert replace(ANY, device=UNO, **asked).shape_name == shape
+    assert replace(ANY, device=UNO, **asked).level_name == "Os"
 
 
 @dataclass
