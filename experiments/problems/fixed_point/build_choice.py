@@ -59,9 +59,10 @@ class BuildChoice:
         best = self.best(check.levels)
         if best is None:
             return check
-        kept = best.fits and not self._violation(best, check.levels[0])
+        beyond = frozenset(build.build for build in check.levels if self._violation(build, check.levels[0]))
+        kept = best.fits and best.build not in beyond
         within = "" if kept else ", and is nearest to the limits, which none keeps"
-        return replace(check, measured=best, reason=None, chosen_for=self.aim + within)
+        return replace(check, measured=best, reason=None, chosen_for=self.aim + within, beyond=beyond)
 
     def best(self, builds: Sequence[DeviceMeasurement]) -> DeviceMeasurement | None:
         """The best of those that may be taken: that keeps the limits, or else breaks them the least. None where there is none. The first

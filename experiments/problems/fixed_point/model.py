@@ -132,8 +132,9 @@ class ModelOptions:
 
     @property
     def limits_time(self) -> bool:
-        """Whether there is a limit on cycles or time."""
-        return self.cycles_limit is not None or self.latency_limit_ms is not None
+        """Whether there is a limit on cycles or time, or what a front is against."""
+        limited = self.cycles_limit is not None or self.latency_limit_ms is not None
+        return limited or not {"cycles", "latency"}.isdisjoint(self.front)
 
     @property
     def level_name(self) -> str:

@@ -21,8 +21,8 @@ BOARD: Any = SimpleNamespace(name="board", clock_hz=1000, processor="atmega328p"
 
 def build(name: str, flash: int, cycles: float, ram: int = 100, fits: bool = True) -> Any:
     level, _, shape = name.partition(" ")
-    sizes = SimpleNamespace(flash_bytes=flash)
-    return SimpleNamespace(level=level, shape=shape, sizes=sizes, cycles=cycles, ram_bytes=ram, fits=fits, device=BOARD)
+    held = {"sizes": SimpleNamespace(flash_bytes=flash), "cycles": cycles, "ram_bytes": ram, "fits": fits}
+    return SimpleNamespace(level=level, shape=shape, build=name, device=BOARD, **held)
 
 
 BUILDS_SEEN = (
@@ -68,6 +68,9 @@ def test_what_was_chosen_for_is_said_and_that_no_build_keeps_a_limit() -> None:
     assert BuildChoice(ANY, {}).made(check).chosen_for == BALANCED
     assert BuildChoice(replace(ANY, objective="latency"), {}).made(check).chosen_for == FEWEST_CYCLES
     assert BuildChoice(replace(ANY, front=("flash",)), {}).made(check).chosen_for == LEAST_FLASH
+    limited = BuildChoice(replace(ANY, front=("linked",), further_limits={"linked": 2650}), {}).made(check)
+    assert limited.measured is BUILDS_SEEN[4]
+    assert limited.better is BUILDS_SEEN[2], "the faster build that is spoken of keeps the limit, too"
     broken = BuildChoice(replace(ANY, cycles_limit=50.0), {}).made(check)
     assert broken.chosen_for == f"{BALANCED}, and is nearest to the limits, which none keeps"
     assert BuildChoice(ANY, {}).made(DeviceCheck(BOARD, 1.0, None, (), "none")).measured is None
@@ -97,6 +100,7 @@ def test_builds_are_chosen_by_default_where_there_is_a_device_and_none_was_named
         ({"objective": "latency"}, "unrolled16"),
         ({"cycles_limit": 1e5}, "unrolled16"),
         ({"cycles_limit": 1e5, "shape": "auto"}, "plain"),
+        ({"front": ("flash", "cycles")}, "unrolled16"),
         ({"further_limits": {"linked": 2000}}, "compact"),
         ({"front": ("linked",)}, "compact"),
         ({"front": ("linked",), "shape": "auto"}, "plain"),
