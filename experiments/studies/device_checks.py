@@ -34,7 +34,7 @@ def checked_programs(
     is_over: Callable[[], bool],
 ) -> DeviceChecks:
     """All of them, of the front no more than `most_checked`, until `is_over` says so. Where it was left open how programs are built, each
-    point of a front that was asked for is built as is best for it, and what was chosen is kept with the study."""
+    point of a front that was asked for is built as is best for it, and what was chosen is kept with the study if `most_checked` is not 0."""
     result = finalists.result
     if not isinstance(problem, RunsOnDevice):
         return DeviceChecks(problem, front=(None,) * len(result.front[:most_checked]))
@@ -51,7 +51,8 @@ def checked_programs(
     each = whole and chooses_build(problem)
     points = result.front[:most_checked]
     front = tuple(on_device(problem, t, ALL_LEVELS) if each else on_device(delivered, t) for t in points)
-    keep_builds(problem, study, [*zip(points, front, strict=True), (result.best, best)])
+    if most_checked:  # a report only looks
+        keep_builds(problem, study, [*zip(points, front, strict=True), (result.best, best)])
     return DeviceChecks(delivered, best, procedure, front)
 
 
