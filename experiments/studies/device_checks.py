@@ -34,7 +34,7 @@ def checked_programs(
     is_over: Callable[[], bool],
 ) -> DeviceChecks:
     """All of them, of the front no more than `most_checked`, until `is_over` says so. Where it was left open how programs are built, each
-    point of a front that was asked for is built as is best for it, and what was chosen is kept with the study if `most_checked` is not 0."""
+    point of a front that was asked for is built as is best for it, and what was chosen is kept with the study where any are."""
     result = finalists.result
     if not isinstance(problem, RunsOnDevice):
         return DeviceChecks(problem, front=(None,) * len(result.front[:most_checked]))
