@@ -21,6 +21,13 @@ def chooses_build(problem: Problem) -> bool:
     return isinstance(problem, ChoosesBuild) and problem.chooses_build
 
 
+def not_compared(problem: Problem, check: DeviceCheck) -> str | None:
+    """A sentence where builds were to be compared and only the search's was run, for want of time; else None."""
+    if not chooses_build(problem) or check.measured is None or check.chosen_for is not None:
+        return None
+    return "The budget left no time to build it in other ways, and exports build it as it was measured: a larger --budget compares builds."
+
+
 def built_as(problem: Problem, check: DeviceCheck | None) -> Problem:
     """The problem with programs built as the one that was measured; itself where none was, and where nothing is to be chosen."""
     if check is None or check.measured is None or not isinstance(problem, ChoosesBuild) or not problem.chooses_build:

@@ -14,6 +14,7 @@ from kilotune.experiments.problems.device_check import DeviceCheck
 from kilotune.experiments.problems.metric_names import shown_metrics
 from kilotune.experiments.problems.problem import Explains, PlacesFinalists, bound_reason_of, device_of
 from kilotune.experiments.problems.problem_entry import entry_of, procedure_name
+from kilotune.experiments.studies.chosen_builds import not_compared
 from kilotune.experiments.studies.outcome_file import answer_of
 from kilotune.experiments.studies.tuning import TuneOutcome
 from kilotune.experiments.terminal.budget_usage import WORTH_SAYING_S, usage_sentence
@@ -80,6 +81,9 @@ def _on_the_device(outcome: TuneOutcome) -> Iterator[str]:
     check, device = outcome.device_check, device_of(outcome.problem)
     if check is not None:
         yield on_device(check)
+        uncompared = not_compared(outcome.problem, check)
+        if uncompared is not None:
+            yield uncompared
         if check.measured is not None and outcome.float_on_device is not None:
             yield against_float(check.measured, outcome.float_on_device)
     elif outcome.result.best is not None and device is not None:

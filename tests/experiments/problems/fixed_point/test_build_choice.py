@@ -13,7 +13,7 @@ from kilotune.experiments.problems.family import CommandOptions
 from kilotune.experiments.problems.fixed_point.build_choice import BALANCED, FEWEST_CYCLES, LEAST_FLASH, BuildChoice
 from kilotune.experiments.problems.fixed_point.model import ModelOptions
 from kilotune.experiments.problems.fixed_point.options import read_options
-from kilotune.experiments.studies.chosen_builds import BUILDS, built_for, keep_builds
+from kilotune.experiments.studies.chosen_builds import BUILDS, built_for, keep_builds, not_compared
 from kilotune.search.space import Measurement, Trial
 
 BOARD: Any = SimpleNamespace(name="board", clock_hz=1000, processor="atmega328p")
@@ -91,6 +91,15 @@ def test_builds_are_chosen_by_default_where_there_is_a_device_and_none_was_named
     for name in ("level", "shape"):
         with pytest.raises(ValueError, match=rf"^--{name} any: .* expected --device too, found none\.$"):
             read_options("shiftry", CommandOptions({name: "any"}))
+
+
+def test_it_is_said_where_no_time_was_left_to_compare_builds() -> None:
+    alone = DeviceCheck(BOARD, 1.0, BUILDS_SEEN[0], BUILDS_SEEN[:1], None)
+    said = not_compared(Built(), alone)  # type: ignore[arg-type]
+    assert said is not None
+    assert said.startswith("The budget left no time to build it in other ways")
+    assert not_compared(Built(chooses_build=False), alone) is None  # type: ignore[arg-type]
+    assert not_compared(Built(), BuildChoice(ANY, {}).made(alone)) is None  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
