@@ -138,8 +138,9 @@ def export_command(
 ) -> None:
     """Write the best program of STUDY, or one of its front, as a folder that checks itself against recorded samples, or its placement."""
     from kilotune.evaluators.architectures.registry import project_target
-    from kilotune.experiments.problems.problem import HasTargets, export_trial, in_shape
+    from kilotune.experiments.problems.problem import HasTargets, export_trial
     from kilotune.experiments.studies import joining
+    from kilotune.experiments.studies.chosen_builds import built_for
     from kilotune.experiments.studies.placing_finalists import exported_trial
     from kilotune.experiments.studies.storage import open_store
 
@@ -155,7 +156,7 @@ def export_command(
         )
         return
     best = exported_trial(problem, stored, point)
-    artefacts = export_trial(in_shape(problem, shape), best, output, target, level)
+    artefacts = export_trial(built_for(problem, stored, best, level, shape), best, output, target, level)
     check = ""
     if isinstance(problem, HasTargets):
         check = f"; {project_target(target or problem.usual_target).next_step(output)}"

@@ -74,15 +74,19 @@ class ShiftryLowering:
         scales: npt.ArrayLike,
         encoded: Int32Array | None = None,
         encodings: tuple[ParameterEncoding, ...] = (),
+        sum_bits: IntArray | None = None,
     ) -> FixedBatch:
         """Lower N candidates: `bits` (8, 16 or 32) and wanted `scales` [N, variables] in the order of `program.variables`.
 
-        `encoded` and `encodings` as in `FixedBatch`: they are stored, and nothing else depends on them. ValueError for one whose integers
-        do not fit the width of its parameter, for one bit of a sparse matrix, and for a quantised program.
+        `sum_bits` [N, operations]: the width of the sums of single matrix products and convolutions, 16 or 32, and 0 for the one that
+        `accumulator` says; of other operations nothing. `encoded` and `encodings` as in `FixedBatch`: they are stored, and nothing else
+        depends on them. ValueError for one whose integers do not fit the width of its parameter, for one bit of a sparse matrix, and for
+        a quantised program.
         """
         if not self._formats_open:
             ir.check_formats_open(self.program)
-        batch = _ShiftryBatch(self, np.array(bits, dtype=np.int64), np.array(scales, dtype=np.int64)).run()
+        widths, wanted = np.array(bits, dtype=np.int64), np.array(scales, dtype=np.int64)
+        batch = _ShiftryBatch(self, widths, wanted, sum_bits).run()
         if encoded is None or not encodings:
             return batch
         needed = np.array([encoding.integer_bits for encoding in encodings])[np.maximum(encoded, 0)]
@@ -97,8 +101,9 @@ class ShiftryLowering:
 class _ShiftryBatch:
     """One batch while it is lowered. Columns of `bits` and `scales` are variables; `scales` become effective."""
 
-    def __init__(self, rules: ShiftryLowering, bits: IntArray, scales: IntArray) -> None:
+    def __init__(self, rules: ShiftryLowering, bits: IntArray, scales: IntArray, sum_bits: IntArray | None) -> None:
         self.rules = rules
+        self.sum_bits = sum_bits
         self.bits = bits
         self.scales, self.wanted = scales, scales.copy()
         self.index, self.operations = rules.index, rules.operations
@@ -222,7 +227,7 @@ class _ShiftryBatch:
         """
         bits_a, scale_a = self._factor(a, b, out, Column.SHIFT_A, row)
         bits_b, scale_b = self._factor(b, a, out, Column.SHIFT_B, row)
-        room = self.scales[:, self.index[out]] + self._accumulator_bits(bits_a, bits_b, out, True) - self._bits_of(out)
+        room = self.scales[:, self.index[out]] + self._sum_bits(row, bits_a, bits_b, out) - self._bits_of(out)
         excess = np.maximum(scale_a + scale_b - room, 0)
         for operand in (b, a):
             if operand.variable in self.read_once:
@@ -256,18 +261,23 @@ class _ShiftryBatch:
         self._set(row, shift, lost)
         return bits - lost, scale - lost
 
-    def _accumulator_bits(self, bits_a: IntArray, bits_b: IntArray, out: str, summed: bool) -> IntArray:
+    def _product_bits(self, bits_a: IntArray, bits_b: IntArray, out: str) -> IntArray:
         double: IntArray = np.minimum(np.maximum(2 * np.maximum(bits_a, bits_b), self._bits_of(out)), 32)
-        if summed and self.rules.accumulator is Accumulator.NARROW:
-            return np.full_like(double, 16)
         return np.maximum(double, 32) if self.rules.accumulator is Accumulator.WIDE else double
+
+    def _sum_bits(self, row: int, bits_a: IntArray, bits_b: IntArray, out: str) -> IntArray:
+        usual = self._product_bits(bits_a, bits_b, out)
+        if self.rules.accumulator is Accumulator.NARROW:
+            usual = np.full_like(usual, 16)
+        return usual if self.sum_bits is None else np.where(self.sum_bits[:, row] > 0, self.sum_bits[:, row], usual)
 
     def _product(self, row: int, out: str, a: ir.Operand, b: ir.Operand) -> None:
         bits_a, scale_a = self._factor(a, b, out, Column.SHIFT_A, row)
         bits_b, scale_b = self._factor(b, a, out, Column.SHIFT_B, row)
         natural = scale_a + scale_b - self.rows[:, row, Column.SHIFT_TERM]
         summed = isinstance(self.operations[row], ir.MatMul | ir.Conv2D)
-        self._set(row, Column.ACC_BITS, self._accumulator_bits(bits_a, bits_b, out, summed))
+        accumulated = self._sum_bits(row, bits_a, bits_b, out) if summed else self._product_bits(bits_a, bits_b, out)
+        self._set(row, Column.ACC_BITS, accumulated)
         self._set(row, Column.SHIFT_OUT, natural - self._settle(out, natural))
         for operand, bits, scale, constant in (
             (a, bits_a, scale_a, Column.CONSTANT_A),

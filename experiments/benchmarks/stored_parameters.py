@@ -30,7 +30,7 @@ from kilotune.evaluators.architectures.avr.run import AvrTarget
 from kilotune.evaluators.executors.in_process import InProcessExecutor
 from kilotune.evaluators.simulated import of_emitted, quantised
 from kilotune.experiments.benchmarks.small_models import generated_models, write_small_model
-from kilotune.experiments.problems.fixed_point.model import ANY_ROUNDING
+from kilotune.experiments.problems.fixed_point.model import ANY
 from kilotune.experiments.problems.fixed_point.problem import ModelProblem, build_problem, resolve_input
 from kilotune.experiments.requests.request import TuneRequest
 from kilotune.search.budget import Budget
@@ -50,7 +50,7 @@ SETTINGS: Mapping[str, Mapping[str, bool]] = {
     "fitted": {**ALL, "fitted": True},
 }
 SAMPLES = 5
-ROUNDINGS = (*(rounding.value for rounding in Rounding), ANY_ROUNDING)
+ROUNDINGS = (*(rounding.value for rounding in Rounding), ANY)
 
 
 def on_uno(problem: ModelProblem, trial: Trial) -> tuple[int, float]:

@@ -28,9 +28,10 @@ def profile_command(
     from rich.console import Console
     from rich.table import Table
 
-    from kilotune.experiments.problems.problem import ProfilesPrograms, in_shape
+    from kilotune.experiments.problems.problem import ProfilesPrograms
     from kilotune.experiments.problems.program_profile import TITLES, cell_text
     from kilotune.experiments.studies import joining
+    from kilotune.experiments.studies.chosen_builds import built_for
     from kilotune.experiments.studies.placing_finalists import exported_trial
     from kilotune.experiments.studies.storage import open_store
 
@@ -38,7 +39,7 @@ def profile_command(
     if not isinstance(problem, ProfilesPrograms):
         raise ValueError(f"A profile is of fixed-point programs; the space {problem.request.space} decides about none.")
     best = exported_trial(problem, stored, point)
-    shaped = in_shape(problem, shape)
+    shaped = built_for(problem, stored, best, level, shape)
     assert isinstance(shaped, ProfilesPrograms)
     profile = shaped.layer_profile(best, level)
     if as_json:

@@ -21,6 +21,7 @@ from kilotune.experiments.notebook.workers import refuse_in_starting_worker, req
 from kilotune.experiments.problems.problem import Problem, export_trial, metrics_on_test_data
 from kilotune.experiments.problems.problem_entry import entry_of
 from kilotune.experiments.studies import tuning
+from kilotune.experiments.studies.chosen_builds import built_for
 from kilotune.experiments.studies.command_time import FIRST_ANSWER_S
 from kilotune.experiments.studies.libraries import load_libraries
 from kilotune.experiments.studies.measured_finalists import kept_finalist
@@ -201,7 +202,8 @@ class TunedStudy:
         if self.best is None:
             raise ValueError(f"Study {self.name!r} has measured nothing yet: there is nothing to export.")
         path = Path(folder)
-        return export_trial(self.problem, exported_trial(self.problem, self.search, None), path, target, level)
+        exported = exported_trial(self.problem, self.search, None)
+        return export_trial(built_for(self.problem, self.search, exported), exported, path, target, level)
 
     def __repr__(self) -> str:
         return f"TunedStudy({', '.join(f'{key}: {value}' for key, value in self._facts().items())})"

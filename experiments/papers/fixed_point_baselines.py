@@ -94,7 +94,7 @@ def hybrid_on_board(problem: TunedModel, test: Dataset) -> dict[str, Any]:
     artefact = of_emitted(emit_float_c(bundle.program, bundle.parameters, byte_weights=True))
     features = test.features[:COMPARED_FLOATS].astype(np.float32)
     try:
-        found = measure_artefact(board, artefact, features, f"-{problem.options.level}")
+        found = measure_artefact(board, artefact, features, f"-{problem.level}")
     except DeviceError as error:
         return {"accuracy": _percent(outputs, test), "does_not_run": str(error)[:200]}
     same = found.run.outputs.reshape(-1) == outputs[: len(features), 0]

@@ -102,7 +102,7 @@ def _by_library(problem: TunedModel, batch: FixedBatch) -> dict[str, Any]:
     source = emit_c(other, parameters)
     features = test.features[:EXPONENTIAL_SAMPLES]
     given = quantise(features, source.interface.input_bits, source.interface.input_scale)
-    found = measure_artefact(board, of_emitted(source), given, f"-{problem.options.level}")
+    found = measure_artefact(board, of_emitted(source), given, f"-{problem.level}")
     same = found.run.outputs.reshape(-1) == run_reference(other, parameters, features)[0, :, 0]
     return {
         "flash": found.sizes.flash_bytes,

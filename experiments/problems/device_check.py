@@ -16,7 +16,8 @@ from kilotune.evaluators.simulated import DeviceError
 
 @dataclass(frozen=True)
 class DeviceCheck:
-    """A candidate on the device, at the request's level (`measured`), which is what is exported, and at all that were built.
+    """A candidate on the device, at the request's level (`measured`), which is what is exported, and at all that were built, that of the
+    search first. Where the build was chosen among these, `chosen_for` says by what, in words, and `beyond` names those that break a limit.
 
     Where it was not measured, `reason` says why, in a sentence.
     """
@@ -26,6 +27,8 @@ class DeviceCheck:
     measured: DeviceMeasurement | None
     levels: tuple[DeviceMeasurement, ...]
     reason: str | None
+    chosen_for: str | None = None
+    beyond: frozenset[str] = frozenset()
 
     @property
     def unknown_shape(self) -> str:
@@ -37,11 +40,16 @@ class DeviceCheck:
         return f"Its predicted cycles mean nothing: {self.device.name} gains by no {self.measured.shape} (it does by {known})."
 
     @property
+    def _within(self) -> list[DeviceMeasurement]:
+        return [build for build in self.levels if not self.beyond or build.build not in self.beyond]
+
+    @property
     def better(self) -> DeviceMeasurement | None:
         """At another level, what fits the device and is faster, or fits where `measured` does not; None if nothing does."""
-        if not self.levels:
+        others = self._within
+        if not others:
             return None
-        best, held = fastest_that_fits(self.levels), self.measured
+        best, held = fastest_that_fits(others), self.measured
         return best if best.fits and (held is None or not held.fits or best.cycles < held.cycles) else None
 
     @property
@@ -51,7 +59,7 @@ class DeviceCheck:
         held = self.measured
         if held is None:
             return None
-        smaller = [build for build in self.levels if build.fits and build.sizes.flash_bytes < held.sizes.flash_bytes]
+        smaller = [build for build in self._within if build.fits and build.sizes.flash_bytes < held.sizes.flash_bytes]
         fitting = [build for build in smaller if held.shape == PLAIN or build.cycles <= held.cycles]
         return min(fitting, key=lambda build: build.sizes.flash_bytes, default=None)
 
@@ -74,6 +82,7 @@ class DeviceCheck:
             },
             "levels": {m.build: m.metrics() for m in self.levels},
             "reason": self.reason,
+            **({} if self.chosen_for is None else {"chosen_for": self.chosen_for}),
         }
 
 

@@ -144,6 +144,18 @@ class RunsOnDevice(Protocol):
 
 
 @runtime_checkable
+class ChoosesBuild(RunsOnDevice, Protocol):
+    """Ability: it may be left open how programs are built for the device, so that of each the best build is taken."""
+
+    @property
+    def chooses_build(self) -> bool:
+        """Whether it was left open, and there is a device."""
+
+    def built(self, level: str, shape: str) -> Problem:
+        """This problem, with programs of that -O level (such as `Os`) and code shape (`codegen.emit.shape`)."""
+
+
+@runtime_checkable
 class LimitsLinkedFlash(Protocol):
     """Ability: the flash of a whole program, as it is linked for the device, may have a limit."""
 

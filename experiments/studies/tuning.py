@@ -7,7 +7,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from kilotune.codegen.emit.levels import TRIED_LEVELS
 from kilotune.evaluators.on_device import DeviceMeasurement
 from kilotune.experiments.problems.device_check import DeviceCheck
 from kilotune.experiments.problems.placing import FinalistPlacing, kept_placing
@@ -23,6 +22,7 @@ from kilotune.experiments.problems.problem import (
 from kilotune.experiments.problems.procedure_measurements import remembered
 from kilotune.experiments.studies.command_time import DEVICE_SHARE, CommandTime, made_in_time, never
 from kilotune.experiments.studies.confirmed_finalists import chosen_finalist
+from kilotune.experiments.studies.device_checks import checked_programs
 from kilotune.experiments.studies.measured_finalists import MeasuredFinalists, kept_finalist
 from kilotune.experiments.studies.placing_finalists import knowing_placing, place_finalists, resuming_placing
 from kilotune.experiments.studies.procedure_outcome import ProcedureOutcome, procedure_in_time
@@ -154,11 +154,6 @@ def conclude(
     front no more than `most_checked`. What is not there when `is_over` says so is left out, and finalists earlier: those that
     are not run when `finalists_over` says so, since test data and the best one on the device matter more."""
 
-    def on_device(trial: Trial | None, levels: tuple[str, ...] = ()) -> DeviceCheck | None:
-        if trial is None or not isinstance(problem, RunsOnDevice):
-            return None
-        return made_in_time(is_over, lambda: problem.check_on_device(trial, levels))
-
     paper = procedure_in_time(study, result, lambda: procedure_of(problem, study), is_over)
     if isinstance(problem, LimitsProcedure):
         paper = dataclasses.replace(paper, limits=problem.procedure_limits())
@@ -170,8 +165,8 @@ def conclude(
     test = on_unseen_data(problem, study, result.best, is_over)
     float_metrics = made_in_time(is_over, lambda: float_metrics_of(problem)) or {}
     procedure_test = on_unseen_data(problem, study, paper.answer, is_over).metrics
-    all_levels = tuple(f"-{level}" for level in TRIED_LEVELS)
-    device_check = on_device(result.best, all_levels) or on_device(result.best) or finalists.check
+    checks = checked_programs(problem, study, finalists, paper.answer, most_checked, is_over)
+    problem = checks.problem
     placing = place_finalists(problem, study, result, is_over) if most_checked else kept_placing(study)
     return TuneOutcome(
         knowing_placing(problem, placing),
@@ -180,9 +175,9 @@ def conclude(
         test.metrics,
         float_metrics,
         procedure_test,
-        device_check,
-        on_device(paper.answer),
-        tuple(on_device(trial) for trial in result.front[:most_checked]),
+        checks.best,
+        checks.procedure,
+        checks.front,
         made_in_time(is_over, problem.float_on_device) if isinstance(problem, RunsOnDevice) else None,
         made_in_time(is_over, lambda: validated(problem, result, paper.answer)) or NOTHING_HELD_OUT,
         approximation=_approximation(problem, is_over),

@@ -14,6 +14,7 @@ from kilotune.experiments.problems.device_check import DeviceCheck
 from kilotune.experiments.problems.metric_names import shown_metrics
 from kilotune.experiments.problems.problem import Explains, PlacesFinalists, bound_reason_of, device_of
 from kilotune.experiments.problems.problem_entry import entry_of, procedure_name
+from kilotune.experiments.studies.chosen_builds import not_compared
 from kilotune.experiments.studies.outcome_file import answer_of
 from kilotune.experiments.studies.tuning import TuneOutcome
 from kilotune.experiments.terminal.budget_usage import WORTH_SAYING_S, usage_sentence
@@ -80,6 +81,9 @@ def _on_the_device(outcome: TuneOutcome) -> Iterator[str]:
     check, device = outcome.device_check, device_of(outcome.problem)
     if check is not None:
         yield on_device(check)
+        uncompared = not_compared(outcome.problem, check)
+        if uncompared is not None:
+            yield uncompared
         if check.measured is not None and outcome.float_on_device is not None:
             yield against_float(check.measured, outcome.float_on_device)
     elif outcome.result.best is not None and device is not None:
@@ -191,6 +195,7 @@ def on_device(check: DeviceCheck) -> str:
     """What was done on the device, or why nothing was."""
     found, name = check.measured, check.device.name
     smaller = None if check.smaller is check.better else check.smaller
+    chosen = _chosen_build(check)
     hint = "".join(_other_build(build) for build in (check.better, smaller) if build is not None)
     if found is None:
         predicted = "" if check.predicted_cycles is None else " Cycles are the cost model's."
@@ -200,7 +205,21 @@ def on_device(check: DeviceCheck) -> str:
     unknown = check.unknown_shape and f" {check.unknown_shape}"
     return (
         f"{how} on a simulated {name} ({found.build}): the outputs of {counted(found.samples, 'sample')} equal the search's bit for "
-        f"bit.{fits}{unknown}{hint}"
+        f"bit.{fits}{unknown}{chosen}{hint}"
+    )
+
+
+def _chosen_build(check: DeviceCheck) -> str:
+    """Why the build that was measured is delivered, where it was chosen, and what that of the search takes."""
+    found = check.measured
+    if check.chosen_for is None or found is None:
+        return ""
+    first = check.levels[0]
+    if first is found:
+        return f" Of {counted(len(check.levels), 'build')} it takes {check.chosen_for}."
+    return (
+        f" Of {counted(len(check.levels), 'build')} it takes {check.chosen_for}: {number(round(found.cycles))} cycles and "
+        f"{found.sizes.flash_bytes} bytes of flash ({first.build}: {number(round(first.cycles))} and {first.sizes.flash_bytes})."
     )
 
 

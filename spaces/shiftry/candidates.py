@@ -47,13 +47,10 @@ from kilotune.spaces.shiftry.formats import (
     offered_formats,
     parse_format,
 )
+from kilotune.spaces.shiftry.program_decisions import ROUNDING, ProgramDecisions
 from kilotune.spaces.shiftry.ram_limit import FitLimit
 
 MOST_BOUNDS_KEPT = 1 << 16
-
-ROUNDING = "rounding of divisions"
-"""The decision on how a program divides, which comes after the formats. No variable has a name with spaces."""
-
 
 FoundT = TypeVar("FoundT")
 
@@ -74,7 +71,8 @@ class ShiftryOptions(FixedPointOptions):
     the training data; `finer`: rows of weights may have scales of their own; `codebook`: parameters may be stored as 4-bit numbers of 16
     integers in a table; `offsets`: variables of 16 bits may have other scales than the data-driven one; `wide`: temporaries, and parameters
     that are added, may have 32 bits. `any_rounding`: how a program
-    divides is decided, too, for the whole program; `rounding` is what comes first.
+    divides is decided, too, for the whole program; `rounding` is what comes first. `any_accumulator`: so is the width of each sum of
+    products, where `accumulator` is what comes first.
 
     `front`: names of quantities (`spaces.objectives`) against which the whole curve of precision is asked for, as far as expected
     flips are at most `permitted_flips`, else `accuracy_drop` per cent of the samples (for numerical models: the expected error at
@@ -91,6 +89,7 @@ class ShiftryOptions(FixedPointOptions):
     offsets: bool = field(default=False, metadata=absent_as(False))
     wide: bool = field(default=False, metadata=absent_as(False))
     any_rounding: bool = field(default=False, metadata=absent_as(False))
+    any_accumulator: bool = field(default=False, metadata=absent_as(False))
     front: tuple[str, ...] = field(default=(), metadata=absent_as(()))
 
     def __post_init__(self) -> None:
@@ -164,7 +163,8 @@ class ShiftryCandidates:
         self.format_decisions = tuple(
             _decisions(task.program, lambda variable: self._formats(variable, self._offered(variable.name)))
         )
-        self.decisions = (*self.format_decisions, *([_rounding_decision(options)] if options.any_rounding else []))
+        self._whole = ProgramDecisions(task.program, options.rounding, options.any_rounding, options.any_accumulator)
+        self.decisions = (*self.format_decisions, *self._whole.decisions)
         self._columns = [self._index[d.name] for d in self.format_decisions]
         self._widths = [{option: parse_format(str(option)).bits for option in d.options} for d in self.format_decisions]
         self._wide_options = {
@@ -278,7 +278,7 @@ class ShiftryCandidates:
         chosen_roundings = {assignment.get(ROUNDING) for assignment in batch} or {None}
         if len(chosen_roundings) > 1:
             raise ValueError("Programs that round in several ways are lowered apart: expected one rounding.")
-        rounding = self._rounding(chosen_roundings.pop())
+        rounding = self._whole.rounding_of(chosen_roundings.pop())
         bits = np.full((len(batch), len(self._index)), DEFAULT_BITS, dtype=np.int64)
         scales, encoded = np.zeros_like(bits), unencoded(bits.shape)
         chosen = [[places[assignment[name]] for name, places in self._format_places] for assignment in batch]
@@ -286,11 +286,8 @@ class ShiftryCandidates:
         bits[:, self._columns] = table[:, :, 0]
         scales[:, self._columns] = table[:, :, 1]
         encoded[:, self._columns] = table[:, :, 2]
-        return self._lowerings[rounding].lower(bits, scales, encoded, self._encodings)
-
-    def _rounding(self, chosen: Option | None) -> Rounding:
-        """How a program divides, by its answer to `ROUNDING`; None where that is not asked."""
-        return self.options.rounding if chosen is None else Rounding(chosen)
+        sum_bits = self._whole.sum_bits(batch)
+        return self._lowerings[rounding].lower(bits, scales, encoded, self._encodings, sum_bits)
 
     def evaluate(self, batch: Sequence[Assignment]) -> list[Measurement]:
         """Metrics on the training data."""
@@ -358,14 +355,9 @@ class ShiftryCandidates:
         for column, widths in zip(self._columns, self._widths, strict=True):
             bits[0, column] = min(widths.values())
         for name, option in decided.items():
-            if name != ROUNDING:
+            if name in self._index:  # no other decision is about memory
                 bits[0, self._index[name]] = parse_format(str(option)).bits
         return bits
-
-
-def _rounding_decision(options: ShiftryOptions) -> Decision:
-    others = [rounding for rounding in Rounding if rounding is not options.rounding]
-    return Decision(ROUNDING, tuple(rounding.value for rounding in (options.rounding, *others)))
 
 
 def _decisions(program: ir.Program, offered: Callable[[ir.Variable], Sequence[Format]]) -> list[Decision]:

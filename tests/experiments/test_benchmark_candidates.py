@@ -10,7 +10,8 @@ from kilotune.experiments.benchmarks.unpacking import narrowed, some_widths
 from kilotune.experiments.models.catalogue import resolve_model
 from kilotune.experiments.problems.fixed_point.model import task_of
 from kilotune.search.encoding import encoding_of
-from kilotune.spaces.shiftry.candidates import ROUNDING, ShiftryOptions
+from kilotune.spaces.shiftry.candidates import ShiftryOptions
+from kilotune.spaces.shiftry.program_decisions import ROUNDING
 from kilotune.spaces.shiftry.space import ShiftrySpace
 
 

@@ -17,6 +17,7 @@ from kilotune.evaluators.on_device import (
 )
 from kilotune.evaluators.simulated import DeviceError, of_emitted
 from kilotune.experiments.problems.device_check import DeviceCheck, check_builds
+from kilotune.experiments.problems.fixed_point.build_choice import BuildChoice
 from kilotune.experiments.problems.fixed_point.export import emit_for_device
 from kilotune.experiments.problems.fixed_point.model import TunedModel
 from kilotune.search.space import Assignment, Trial
@@ -37,27 +38,38 @@ def measure_float(problem: TunedModel) -> DeviceMeasurement | None:
     artefact = of_emitted(emit_float_c(problem.bundle.program, problem.bundle.parameters))
     features = problem.space.task.features[:FLOAT_SAMPLES].astype(np.float32)
     try:
-        found = measure_artefact(device, artefact, features, f"-{problem.options.level}")
+        found = measure_artefact(device, artefact, features, f"-{problem.level}")
     except DeviceError:
         return None
     return found if found.fits else None
 
 
 def check_program(problem: TunedModel, trial: Trial, levels: tuple[str, ...] = ()) -> DeviceCheck | None:
-    """The trial's program on the device that was asked for, at the request's level and shape first, then at other
-    `levels` and in other shapes if any is given; None without a device.
+    """The trial's program on the device that was asked for, at the problem's level and shape first, then at other
+    `levels` and in other shapes if any is given; None without a device. Where it was left open how programs are built, what is `measured`
+    is the best of these builds: of the levels first, then of the shapes at the level that is best.
 
     DivergenceError when the device computes something else than the search measured.
     """
-    device = problem.options.board
+    device, options = problem.options.board, problem.options
     if device is None:
         return None
-    predicted = trial.measurement.metrics.get("cycles")
-    wanted, shape = f"-{problem.options.level}", problem.options.shape_name
-    builds = [(wanted, shape), *((other, shape) for other in levels if other != wanted)]
-    if levels:
-        builds += [(wanted, other) for other in code_shapes(device.processor) if other != shape]
-    return check_builds(device, predicted, builds, lambda build: _measure(problem, device, trial.assignment, build))
+    metrics = trial.measurement.metrics
+    choice = BuildChoice(options, metrics)
+    wanted, shape = f"-{problem.level}", problem.shape
+
+    def checked(*builds: tuple[str, str]) -> DeviceCheck:
+        return check_builds(
+            device, metrics.get("cycles"), builds, lambda build: _measure(problem, device, trial.assignment, build)
+        )
+
+    at_levels = checked((wanted, shape), *((other, shape) for other in levels if other != wanted))
+    if not levels or missing_tools(device) is not None:
+        return at_levels
+    best = choice.best_level(at_levels.levels) if options.chooses_build else None
+    in_shapes = checked(*((best or wanted, other) for other in code_shapes(device.processor) if other != shape))
+    found = replace(at_levels, levels=(*at_levels.levels, *in_shapes.levels))
+    return choice.made(found) if options.chooses_build else found
 
 
 def _measure(problem: TunedModel, device: Device, assignment: Assignment, build: tuple[str, str]) -> DeviceMeasurement:

@@ -46,7 +46,7 @@ def export_program(
         folder,
         {**decisions(problem, trial), "profile": profile.as_json()},
         project_target(target),
-        level or problem.options.level,
+        level or problem.level,
         profile.markdown,
     )
 
@@ -117,7 +117,7 @@ def emit_program(
         in_frames=asking,
         in_steps=in_steps,
         hop=0 if in_steps else problem.options.hop,
-        shape=SHAPES[shape or problem.options.shape_name],
+        shape=SHAPES[shape or problem.shape],
         scaling=problem.bundle.scaling,
         class_names=problem.bundle.class_names,
         result_grid=problem.bundle.result_grid,

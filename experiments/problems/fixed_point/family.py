@@ -138,17 +138,22 @@ FAMILY = SpaceFamily(
         ),
         click.Option(
             ["--accumulator-bits"],
-            type=click.Choice(["auto", "16", "32"]),
-            help="Width of sums of products, which wrap there  [default: auto: twice the operands' width (shiftry), the"
-            " bitwidth (seedot)]",
+            type=click.Choice(["auto", "16", "32", "any"]),
+            help="Width of sums of products, which wrap there; any: decided by the search, for each sum (shiftry)  [default: auto: twice"
+            " the operands' width (shiftry), the bitwidth (seedot)]",
         ),
-        click.Option(["--level"], type=click.Choice(LEVELS), help="-O level of the device's compiler  [default: Os]"),
+        click.Option(
+            ["--level"],
+            type=click.Choice((*LEVELS, "any")),
+            help="-O level of the device's compiler; any: the best program is built at several, and the best by objective and limits"
+            " is taken  [default: any with --device and no --shape, else Os]",
+        ),
         click.Option(
             ["--shape"],
-            type=click.Choice((AUTO, *SHAPES)),
+            type=click.Choice((AUTO, *SHAPES, "any")),
             help="Inner loops: plain, unrolled (AVR), compact, or pairs (rows, places: Cortex-M4) or vectors (Cortex-M55) of products"
-            " with so many rows of weights at a time; auto: what is fastest on the device for --objective latency, plain otherwise"
-            "  [default: auto]",
+            " with so many rows of weights at a time; auto: what is fastest on the device for --objective latency, plain otherwise;"
+            " any: as --level has it  [default: any with --device and no --level, else auto]",
         ),
         click.Option(
             ["--streaming/--no-streaming"],

@@ -71,7 +71,7 @@ def linked_flash_bytes(problem: TunedModel, candidate: Assignment) -> int:
     if device is None:
         raise ValueError("Without a device nothing is linked.")
     source = emit_for_device(problem, problem.lower(candidate))
-    target = target_of(device, f"-{problem.options.level}")
+    target = target_of(device, f"-{problem.level}")
     return target.sizes(of_emitted(source)).flash_bytes
 
 

@@ -12,7 +12,8 @@ import numpy as np
 
 from kilotune.codegen.bundle import Bundle
 from kilotune.codegen.dataset import Dataset
-from kilotune.codegen.emit.shape import AUTO, PLAIN, SHAPES
+from kilotune.codegen.emit.levels import LEVELS
+from kilotune.codegen.emit.shape import AUTO, COMPACT, PLAIN, SHAPES
 from kilotune.codegen.emit.targets.target import ASKS, HANDED, STEPPED
 from kilotune.codegen.fixed.arithmetic import Accumulator, Rounding
 from kilotune.codegen.fixed.table import FixedBatch
@@ -36,9 +37,9 @@ from kilotune.spaces.shiftry.space import ShiftrySpace
 ACCUMULATORS = MappingProxyType({"auto": Accumulator.DOUBLE, "16": Accumulator.NARROW, "32": Accumulator.WIDE})
 """By the width that --accumulator-bits says."""
 
-
-ANY_ROUNDING = "any"
-"""What --rounding says where the search decides; it begins with the papers' rounding."""
+ANY = "any"
+"""What --rounding and --accumulator-bits say where the search decides, which begins with what the papers have; and --level and --shape
+where the best program is built in several ways and the best of these is taken."""
 
 FASTEST = "latency"
 """The objective that asks for the fastest code shape too."""
@@ -119,11 +120,31 @@ class ModelOptions:
 
     @property
     def shape_name(self) -> str:
-        """How the inner loops of its programs are written: a name of `SHAPES`."""
-        if self.shape != AUTO:
+        """How the inner loops of its programs are written, and where that is chosen in the end, how the search takes them to be: a name of
+        `SHAPES`. Of the fastest code where time is minimised; where the build is chosen also where it is limited, and of the smallest, if
+        the processor may gain by that, where linked flash is what is asked about."""
+        if self.shape not in (AUTO, ANY):
             return self.shape
-        board = self.board
-        return PLAIN if board is None or self.objective != FASTEST else code_shapes(board.processor)[0]
+        known = () if self.board is None else code_shapes(self.board.processor)
+        if known and (self.objective == FASTEST or (self.shape == ANY and self.limits_time)):
+            return known[0]
+        return COMPACT if COMPACT in known and self.shape == ANY and self.asks_for_linked else PLAIN
+
+    @property
+    def limits_time(self) -> bool:
+        """Whether there is a limit on cycles or time, or what a front is against."""
+        limited = self.cycles_limit is not None or self.latency_limit_ms is not None
+        return limited or not {"cycles", "latency"}.isdisjoint(self.front)
+
+    @property
+    def level_name(self) -> str:
+        """At which -O level of the device's compiler programs are built before any other: a name of `LEVELS`."""
+        return LEVELS[0] if self.level == ANY else self.level
+
+    @property
+    def chooses_build(self) -> bool:
+        """Whether programs are built in several ways, of which the best is taken."""
+        return self.board is not None and ANY in (self.level, self.shape)
 
 
 TunedSpace = SeeDotSpace | ShiftrySpace | FittedSpace | PrunedSpace | QuantisedSpace
@@ -132,13 +153,16 @@ TunedSpace = SeeDotSpace | ShiftrySpace | FittedSpace | PrunedSpace | QuantisedS
 @dataclass(frozen=True)
 class TunedModel:
     """A space, and the model that it decides about. `check`: a run of the candidate to be exported on the device, where there was one.
-    `exported_way`: how exported programs get their input, where that is another way than the search's (`ModelOptions.input_way`)."""
+    `exported_way`: how exported programs get their input, where that is another way than the search's (`ModelOptions.input_way`).
+    `built_level`, `built_shape`: how programs are built, where that is not as the search takes them to be."""
 
     request: TuneRequest
     bundle: Bundle
     space: TunedSpace
     check: DeviceCheck | None = field(default=None, kw_only=True)
     exported_way: str | None = field(default=None, kw_only=True)
+    built_level: str | None = field(default=None, kw_only=True)
+    built_shape: str | None = field(default=None, kw_only=True)
 
     def knowing_run(self, check: DeviceCheck | None) -> Self:
         """This problem, whose exports state what the device made of the candidate."""
@@ -146,10 +170,36 @@ class TunedModel:
 
     def at_level(self, level: str | None) -> Self:
         """This problem with programs built at that level (such as `Os`), or at its own."""
-        if level is None:
-            return self
-        request = dataclasses.replace(self.request, options={**self.request.options, "level": level})
-        return dataclasses.replace(self, request=request, check=None)
+        return self if level is None else dataclasses.replace(self, built_level=level, check=None)
+
+    def shaped(self, shape: str) -> Self:
+        """This problem with the inner loops of its programs written in that shape."""
+        return dataclasses.replace(self, built_shape=shape, check=None)
+
+    @property
+    def chooses_build(self) -> bool:
+        """Whether of each program the best of several builds is taken."""
+        return self.options.chooses_build
+
+    def built(self, level: str, shape: str) -> Self:
+        """This problem, with programs of that -O level and code shape."""
+        return self.at_level(level).shaped(shape)
+
+    @property
+    def level(self) -> str:
+        """The -O level at which its programs are built."""
+        return self.built_level or self.options.level_name
+
+    @property
+    def shape(self) -> str:
+        """How the inner loops of its programs are written, a name of `SHAPES`."""
+        return self.built_shape or self.options.shape_name
+
+    @property
+    def timing(self) -> Timing | None:
+        """What predicts cycles of its programs in their shape; None without a device or a table for it."""
+        timing = self.options.timing
+        return None if timing is None else dataclasses.replace(timing, shape=SHAPES[self.shape])
 
     def given_input(self, way: str) -> Self:
         """This problem, whose programs get their input in that way."""

@@ -12,7 +12,7 @@ from kilotune.evaluators.architectures.registry import priced_shapes
 from kilotune.evaluators.on_device import missing_tools
 from kilotune.experiments.problems.family import CommandOptions
 from kilotune.experiments.problems.fixed_point.frames import check_given
-from kilotune.experiments.problems.fixed_point.model import ACCUMULATORS, ANY_ROUNDING, ModelOptions
+from kilotune.experiments.problems.fixed_point.model import ACCUMULATORS, ANY, ModelOptions
 from kilotune.experiments.problems.fixed_point.source import data_options
 from kilotune.experiments.requests.request import ACCURACY
 from kilotune.spaces.objectives import DEFAULT, LIMITED, TOTAL_RAM
@@ -68,27 +68,36 @@ def read_options(space: str, asked: CommandOptions) -> dict[str, Any]:
     if asked.device is not None:
         further.setdefault(TOTAL_RAM, asked.device["ram_bytes"])
     stated: dict[str, Any] = {option: limits.get(name) for name, option in LIMIT_OPTIONS.items()}
+    if asked.device is not None and not {"level", "shape"} & set(given):
+        given |= {"level": ANY, "shape": ANY}
     options = ModelOptions(
         **given,
-        accumulator=ACCUMULATORS[bits].value,
+        accumulator=bits if bits == ANY else ACCUMULATORS[bits].value,
         **stated,
         further_limits=further,
         device=asked.device,
         objective=asked.objective or DEFAULT,
         front=front,
     )
+    _check_build(options)
     _check_shape(options)
     _check_linked(space, options)
     if options.keep_quantisation:
         _check_kept(space, asked.given)
     check_given(options)
-    if options.rounding == ANY_ROUNDING and space != "shiftry":
-        raise ValueError(f"--rounding any: expected the space shiftry, whose searches decide it, found {space}.")
+    _check_decided(space, options)
     if options.pruned:
         _check_pruned(space, options)
     if front:  # refused here, not when the model has been loaded
         ShiftryOptions(timing=options.timing, objective=options.objective, front=front)
     return {**dataclasses.asdict(options), "front": list(front)}
+
+
+def _check_decided(space: str, options: ModelOptions) -> None:
+    """ValueError, a sentence, for a space whose searches do not decide what is to be decided."""
+    for option, value in (("--rounding", options.rounding), ("--accumulator-bits", options.accumulator)):
+        if value == ANY and space != "shiftry":
+            raise ValueError(f"{option} any: expected the space shiftry, whose searches decide it, found {space}.")
 
 
 def _check_pruned(space: str, options: ModelOptions) -> None:
@@ -102,6 +111,13 @@ def _check_pruned(space: str, options: ModelOptions) -> None:
             "--pruned: expected --front against flash, ram or cycles and no limit on linked flash, "
             f"which is known of the whole model alone; found {'--front linked' if 'linked' in options.front else '--limit linked='}."
         )
+
+
+def _check_build(options: ModelOptions) -> None:
+    """ValueError, a sentence, where builds are to be compared on no device."""
+    for option, value in (("--level", options.level), ("--shape", options.shape)):
+        if value == ANY and options.board is None:
+            raise ValueError(f"{option} any: builds are compared on a device: expected --device too, found none.")
 
 
 def _check_shape(options: ModelOptions) -> None:
@@ -144,7 +160,7 @@ def _check_kept(space: str, given: Mapping[str, Any]) -> None:
 
 def command_options(options: Mapping[str, Any]) -> CommandOptions:
     """What `read_options` has read, under the command's names."""
-    widths = {accumulator.value: bits for bits, accumulator in ACCUMULATORS.items()}
+    widths = {ANY: ANY, **{accumulator.value: bits for bits, accumulator in ACCUMULATORS.items()}}
     given = {
         **options,
         "accumulator_bits": widths.get(str(options.get("accumulator"))),

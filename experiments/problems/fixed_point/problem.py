@@ -30,7 +30,7 @@ from kilotune.experiments.problems.fixed_point.frames import as_given
 from kilotune.experiments.problems.fixed_point.holding_out import hold_out
 from kilotune.experiments.problems.fixed_point.linking import linked_flash_bytes, space_that_knows_code
 from kilotune.experiments.problems.fixed_point.model import (
-    ANY_ROUNDING,
+    ANY,
     ModelOptions,
     TunedModel,
     TunedSpace,
@@ -47,8 +47,9 @@ from kilotune.search.space import Assignment, Metrics, Trial
 from kilotune.spaces.limits import FixedPointOptions
 from kilotune.spaces.objectives import LINKED
 from kilotune.spaces.seedot.space import SeeDotOptions, SeeDotSpace
-from kilotune.spaces.shiftry.candidates import ROUNDING, ShiftryOptions
+from kilotune.spaces.shiftry.candidates import ShiftryOptions
 from kilotune.spaces.shiftry.fitted_space import FittedSpace
+from kilotune.spaces.shiftry.program_decisions import ROUNDING
 from kilotune.spaces.shiftry.pruned_models import can_be_smaller
 from kilotune.spaces.shiftry.pruned_space import ALL, UNITS, PrunedSpace
 from kilotune.spaces.shiftry.quantised_space import QuantisedSpace
@@ -125,11 +126,6 @@ class ModelProblem(TunedModel):
     def layer_profile(self, trial: Trial, level: str | None, measured: bool = True) -> ProgramProfile:
         """See `profile_program`."""
         return profile_program(self.of_candidate(trial.assignment).at_level(level), trial, measured)
-
-    def shaped(self, shape: str) -> ModelProblem:
-        """This problem with the inner loops of its programs written in that shape."""
-        request = dataclasses.replace(self.request, options={**self.request.options, "shape": shape})
-        return dataclasses.replace(self, request=request)
 
     def details(self, trial: Trial) -> dict[str, Any]:
         """How the program divides, and how many channels were equalised, where that was asked for."""
@@ -290,8 +286,8 @@ def _space(name: str, task: Task, options: ModelOptions, code: CodeSize | None =
     decided: dict[str, Any] = {
         **{option: getattr(options, option) for option in LIMIT_OPTIONS.values()},
         "further_limits": options.further_limits,
-        "rounding": Rounding.TOWARD_ZERO if options.rounding == ANY_ROUNDING else Rounding(options.rounding),
-        "accumulator": Accumulator(options.accumulator),
+        "rounding": Rounding.TOWARD_ZERO if options.rounding == ANY else Rounding(options.rounding),
+        "accumulator": Accumulator.DOUBLE if options.accumulator == ANY else Accumulator(options.accumulator),
         "in_place": options.in_place,
         "timing": timing if timing is None else dataclasses.replace(timing, code=code),
         "objective": options.objective,
@@ -302,7 +298,7 @@ def _space(name: str, task: Task, options: ModelOptions, code: CodeSize | None =
         return SeeDotSpace(
             task, SeeDotOptions(**decided, permitted_drop=options.seedot_drop, permitted_loss=options.seedot_loss)
         )
-    decided["any_rounding"] = options.rounding == ANY_ROUNDING
+    decided |= {"any_rounding": options.rounding == ANY, "any_accumulator": options.accumulator == ANY}
     own = (
         "accuracy_drop",
         "permitted_loss",

@@ -25,7 +25,7 @@ def profile_program(problem: TunedModel, trial: Trial, measured: bool = True) ->
     batch = problem.lower(trial.assignment)
     options = problem.options
     source = emit_for_device(problem, batch)
-    timing, predicted = options.timing, None
+    timing, predicted = problem.timing, None
     if timing is not None:
         model = CostModel(problem.bundle.program, problem.bundle.parameters, timing.table, timing.shape)
         predicted = model.cycles_by_row(batch)[0]
@@ -40,7 +40,7 @@ def profile_program(problem: TunedModel, trial: Trial, measured: bool = True) ->
     ran = measured and check is not None and check.measured is not None
     marked = _marked(problem, source, batch.rows.shape[1]) if ran else None
     layers = profile_layers(batch.program, source, predicted, None if marked is None else marked.cycles)
-    return ProgramProfile(layers, options.board, options.shape_name, check, marked)
+    return ProgramProfile(layers, options.board, problem.shape, check, marked)
 
 
 def _marked(problem: TunedModel, source: CSource, operations: int) -> MarkedRun | None:
@@ -48,7 +48,7 @@ def _marked(problem: TunedModel, source: CSource, operations: int) -> MarkedRun 
     device = problem.options.board
     if device is None or missing_tools(device) is not None:
         return None
-    target, artefact = target_of(device, f"-{problem.options.level}"), of_emitted(source)
+    target, artefact = target_of(device, f"-{problem.level}"), of_emitted(source)
     if not isinstance(target, CountsOperations):
         return None
     inputs = quantised(source, problem.space.task.features[:SAMPLES])

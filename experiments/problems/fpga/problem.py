@@ -220,7 +220,7 @@ class HardwareProblem:
             "measured": PlacedTrial(trial, self._kept(trial), None).metrics() or None,
             **formats_of(batch),
         }
-        return export_batch(self._exporter, batch, folder, decided, kind, level or self.model.options.level)
+        return export_batch(self._exporter, batch, folder, decided, kind, level or self.model.level)
 
     @property
     def _exporter(self) -> ModelProblem:

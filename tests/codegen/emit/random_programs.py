@@ -313,7 +313,8 @@ def random_models(draw: st.DrawFn, classifies: bool | None = None) -> RandomMode
 
 @st.composite
 def shiftry_batches(draw: st.DrawFn, program: ir.Program, count: int = 3) -> FixedBatch:
-    """`count` candidates with a bitwidth of 8 or 16, in about half of the draws also of 32, and a scale near or far for every variable."""
+    """`count` candidates with a bitwidth of 8 or 16, in about half of the draws also of 32, and a scale near or far for every variable;
+    in half of the draws the widths of sums of products are drawn one by one."""
     random = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
     shape = (count, len(program.variables))
     bits = random.choice(draw(st.sampled_from([[8, 16], [8, 16, 32]])), shape)
@@ -322,7 +323,9 @@ def shiftry_batches(draw: st.DrawFn, program: ir.Program, count: int = 3) -> Fix
     largest = {row: float(random.normal(0, 2)) for row, _ in enumerate(ir.operations(program.body))}
     rounding, accumulator = draw(st.sampled_from(Rounding)), draw(st.sampled_from(Accumulator))
     encoded, encodings = random_encodings(program, bits, random)
-    return ShiftryLowering(program, largest, rounding, accumulator).lower(bits, scales, encoded, encodings)
+    sum_bits = random.choice([0, 16, 32], (count, len(largest))) if draw(st.booleans()) else None
+    lowering = ShiftryLowering(program, largest, rounding, accumulator)
+    return lowering.lower(bits, scales, encoded, encodings, sum_bits)
 
 
 def random_encodings(

@@ -53,6 +53,11 @@ def test_both_figures_are_in_the_result(tmp_path: Path) -> None:
     assert abs(report["predicted"]["cycles"] / report["levels"]["-Os"]["cycles"] - 1) < 0.15
     assert measured["latency_ms"] == pytest.approx(measured["cycles"] / 16_000, rel=1e-3)
     assert measured["ram_bytes"] == measured["static_ram_bytes"] + measured["peak_stack_bytes"]
+    products = {name: levels["flash_bytes"] * levels["cycles"] for name, levels in report["levels"].items()}
+    chosen = measured["level"] if measured["shape"] == "plain" else f"{measured['level']}, {measured['shape']}"
+    assert chosen == min(products, key=products.__getitem__)
+    assert report["chosen_for"] == "the least flash times cycles"
+    assert "it takes the least flash times cycles" in done.stderr
     assert set(report["levels"]) == {"-Os", "-O2", "-O3", "-Os, unrolled8", "-Os, unrolled16", "-Os, compact"}
     assert found["procedure"]["on_device"]["measured"]["cycles"] > 0
     assert ["on_device" in trial for trial in found["front"]] == [n < MOST_CHECKED for n in range(len(found["front"]))]

@@ -19,7 +19,7 @@ from kilotune.experiments.problems.registry import entries, find_entry
 from kilotune.experiments.requests.request import TuneRequest
 from kilotune.search.candidates import random_candidate
 from kilotune.search.space import Assignment, Measurement, Trial
-from kilotune.spaces.shiftry.candidates import ROUNDING
+from kilotune.spaces.shiftry.program_decisions import ROUNDING
 
 MODEL = "fastgrnn16-digits"
 

@@ -16,6 +16,7 @@ from kilotune.experiments.notebook.tuned_study import TunedStudy
 from kilotune.experiments.studies.command_time import CommandTime, never
 from kilotune.experiments.studies.measured_finalists import (
     LEAST_DISTANCE,
+    MOST_BUILT,
     MOST_CYCLES,
     MOST_FINALISTS,
     MeasuredFinalists,
@@ -65,6 +66,23 @@ class OnADevice:
 
     def float_on_device(self) -> None:
         return None
+
+
+@dataclass
+class BuiltInWays(OnADevice):
+    """Also one that leaves open how programs are built: where several ways are tried they take what `built_cycles` says, else as much."""
+
+    chooses_build: bool = True
+    built_cycles: Mapping[tuple[Option, ...], float] = field(default_factory=dict)
+
+    def check_on_device(self, trial: Trial, levels: tuple[str, ...] = ()) -> Any:
+        found = super().check_on_device(trial, levels)
+        if levels:
+            found.measured.cycles = self.built_cycles.get(options_of(trial.assignment), found.measured.cycles)
+        return found
+
+    def built(self, level: str, shape: str) -> BuiltInWays:
+        raise AssertionError("finalists are compared, and none is exported")
 
 
 def searched(problem: OnADevice, folder: Path | None) -> tuple[Study, Result, MeasuredFinalists]:
@@ -125,6 +143,25 @@ def test_what_is_fastest_on_the_device_is_kept_and_found_again(tmp_path: Path, s
     row = StudyRow("timed", "timed", "", "random", 0, "50trials")
     assert TunedStudy(problem, study, Workplace(jobs=1), row).best == chosen  # type: ignore[arg-type]
     assert study.result().best == result.best
+
+
+def test_of_the_fastest_finalists_that_one_is_taken_which_is_fastest_in_its_best_build(tmp_path: Path) -> None:
+    first = OnADevice(Timed(3, SIDE, 0), {})
+    searched(first, tmp_path / "first")
+    one, two, three, four = (options_of(one) for one in first.ran[:4])
+    measured = {one: 10.0, two: 11.0, three: 12.0, four: 13.0}
+    problem = BuiltInWays(Timed(3, SIDE, 0), measured, built_cycles={one: 9.0, three: 8.0, four: 1.0})
+    _, _, finalists = searched(problem, tmp_path / "second")
+    assert finalists.result.best is not None
+    assert options_of(finalists.result.best.assignment) == three
+    assert cycles_of(finalists) == 8.0
+    assert [options_of(ran) for ran in problem.ran[-MOST_BUILT:]] == [
+        one,
+        two,
+        three,
+    ]  # the fourth is too slow to be tried
+    problem = BuiltInWays(Timed(3, SIDE, 0), measured, built_cycles={three: 8.0}, chooses_build=False)
+    assert cycles_of(searched(problem, tmp_path / "third")[2]) == 10.0
 
 
 def test_a_finalist_is_forgotten_when_the_search_goes_on_to_something_better(tmp_path: Path) -> None:

@@ -14,8 +14,9 @@ from kilotune.search.budget import Budget
 from kilotune.search.procedure import run_procedure
 from kilotune.search.space import Assignment, SolveLimit
 from kilotune.search.study import Study
-from kilotune.spaces.shiftry.candidates import ROUNDING, ShiftryOptions
+from kilotune.spaces.shiftry.candidates import ShiftryOptions
 from kilotune.spaces.shiftry.fitted_space import CODES, FITTED, FittedSpace
+from kilotune.spaces.shiftry.program_decisions import ROUNDING
 from kilotune.spaces.shiftry.space import ShiftrySpace
 from tests.spaces.small_network import small_network
 
