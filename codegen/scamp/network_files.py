@@ -66,7 +66,7 @@ def _region(given: Any, side: int, number: int, path: str) -> Region:
         raise InputError(path, place=place, expected="4 edges: top, left, bottom, right", found=str(len(edges)))
     top, left, bottom, right = (_integer(edge, 0, side, place, path) for edge in edges)
     if top >= bottom or left >= right:
-        raise InputError(path, place=place, expected="top above bottom and left of right", found=shown(given))
+        raise InputError(path, place=place, expected="top < bottom and left < right", found=shown(given))
     return Region(top, left, bottom, right)
 
 

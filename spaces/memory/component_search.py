@@ -8,7 +8,8 @@
   (`spaces.memory.succession_search`);
 - where there are very many, guided ejection moves a few at a time (`spaces.memory.ejecting`);
 - where there are very many, all are placed from below, again and again, and where no byte may be left unused is learned
-  (`spaces.memory.skyline`); of so many that the caller did not try them, greedy orders get their turn.
+  (`spaces.memory.skyline`); over few points of time several placements at once (`spaces.memory.skyline_beam`); of so many that the caller
+  did not try them, greedy orders get their turn.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from kilotune.spaces.memory.loose_search import LooseSearch
 from kilotune.spaces.memory.native import load_ejection
 from kilotune.spaces.memory.orders import best_greedy, greedy_placements
 from kilotune.spaces.memory.skyline import SkylineSearch, load_skyline
+from kilotune.spaces.memory.skyline_beam import BeamSearch, has_few_points, load_beam
 from kilotune.spaces.memory.succession_search import SuccessionSearch
 
 LARGE = 500
@@ -56,10 +58,30 @@ FEWEST_LOOSE = 100
 WORK_BEFORE_LOOSE = 40_000_000
 """What the other ways get before the first loose gluing: most programs are solved by then."""
 
-SHARES = {"goal": 2, "way": 1, "glued": 3, "loose": 0.5, "lives": 1.5, "ejection": 1, "skyline": 1, "greedy": 1}
+SHARES = {
+    "goal": 2,
+    "way": 1,
+    "glued": 3,
+    "loose": 0.5,
+    "lives": 1.5,
+    "ejection": 1,
+    "skyline": 1,
+    "greedy": 1,
+    "beam": 1,
+}
 """How the work is divided among the ways that are open."""
 
-LARGE_SHARES = {"goal": 2, "way": 1, "glued": 8, "loose": 2, "lives": 16, "ejection": 1, "skyline": 1, "greedy": 1}
+LARGE_SHARES = {
+    "goal": 2,
+    "way": 1,
+    "glued": 8,
+    "loose": 2,
+    "lives": 16,
+    "ejection": 1,
+    "skyline": 1,
+    "greedy": 1,
+    "beam": 64,
+}
 """How the work is divided from LARGE buffers on, about which a question is seldom answered, and among ways for what they are glued to."""
 
 LUCK = 4
@@ -68,7 +90,17 @@ LUCK = 4
 COMPARED_AT_ONCE = 16
 """Buffers that placing in an order looks at in the time of one elsewhere."""
 
-VERY_LARGE_SHARES = {"goal": 1, "way": 1, "glued": 8, "loose": 4, "lives": 8, "ejection": 4, "skyline": 8, "greedy": 4}
+VERY_LARGE_SHARES = {
+    "goal": 1,
+    "way": 1,
+    "glued": 8,
+    "loose": 4,
+    "lives": 8,
+    "ejection": 4,
+    "skyline": 8,
+    "greedy": 4,
+    "beam": 8,
+}
 """How the work is divided from VERY_LARGE buffers on."""
 
 
@@ -98,6 +130,7 @@ class ComponentSearch:
         self._questions: dict[int, CapacityQuestion] = {}
         self._ejection: Ejection | None = None
         self._skyline: SkylineSearch | None = None
+        self._beam: BeamSearch | None = None
         self._greedy: Iterator[IntArray] | None = greedy_placements(buffers) if len(buffers) >= VERY_LARGE else None
         self._glued = _GluedSearch.of(buffers, seed, work_unit, self._shares) if gluing else None
         is_loose = len(buffers) >= FEWEST_LOOSE and load_ejection() is not None and self._glued is None
@@ -158,6 +191,8 @@ class ComponentSearch:
             steps["lives"] = self._search_successions
         if is_large and load_skyline() is not None:
             steps["skyline"] = self._place_from_below
+            if has_few_points(self.buffers) and load_beam() is not None:
+                steps["beam"] = self._place_several_ways
         if self._greedy is not None:
             steps["greedy"] = self._place_in_order
         elif is_large and self._has_lists and load_ejection() is not None:
@@ -224,6 +259,12 @@ class ComponentSearch:
         before = self._skyline.spent
         self._offer(self._skyline.placement(seconds))
         return self._skyline.spent - before
+
+    def _place_several_ways(self, target: int, seconds: float) -> int:
+        self._beam = self._beam or BeamSearch(self.buffers, self._seed)
+        before = self._beam.spent
+        self._offer(self._beam.placement(self.peak, seconds))
+        return self._beam.spent - before
 
     def _place_in_order(self, target: int, seconds: float) -> int:
         assert self._greedy is not None

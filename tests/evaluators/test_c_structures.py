@@ -23,6 +23,7 @@ SHARED = {
     "spaces/cm/arrangement.c": ("StageGraph",),
     "spaces/cm/core_sharing.h": ("Rooms",),
     "spaces/memory/regluing.c": ("RegluingProblem",),
+    "spaces/memory/skyline_beam.c": ("BeamProblem",),
     "spaces/memory/skyline.c": ("SkylineProblem",),
     "spaces/reverse_split/cell_annealing.c": ("CellProblem", "CellChoice"),
     "spaces/reverse_split/changing_constants.c": ("ChangingProblem", "ChangingChoice"),

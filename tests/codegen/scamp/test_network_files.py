@@ -50,7 +50,7 @@ def test_a_network_is_read() -> None:
         ({"thresholds": [float("inf")]}, "found Infinity"),
         ({"thresholds": [10**400]}, "threshold 1: expected a whole number"),
         ({"regions": [[0, 0, 9, 4]]}, "region 1 of network: expected an integer from 0 to 8, found 9"),
-        ({"regions": [[4, 0, 4, 4]]}, "region 1 of network: expected top above bottom"),
+        ({"regions": [[4, 0, 4, 4]]}, "region 1 of network: expected top < bottom and left < right"),
         ({"regions": []}, "regions of network: expected 1 to 256, found 0"),
         ({"layers": []}, "layers of network: expected 1 to 8, found 0"),
         (
