@@ -36,7 +36,7 @@ def test_two_commands_with_stores_of_their_own_write_into_folders_of_their_own(
 
     class Stopped(datetime.datetime):
         @classmethod
-        def now(cls, tz: datetime.tzinfo | None = None) -> Stopped:
+        def now(cls, _tz: datetime.tzinfo | None = None) -> Stopped:
             return cls(2026, 1, 1)
 
     monkeypatch.setattr(joining.datetime, "datetime", Stopped)
