@@ -114,7 +114,11 @@ class StudyRecord:
 
     def procedure_before(self) -> ProcedureBefore:
         """How far earlier runs have come with the procedure. StoreError."""
-        self._procedure_before = ProcedureBefore.from_json(self.stored_request().get(PROCEDURE, {}))
+        kept = self.stored_request().get(PROCEDURE, {})
+        try:
+            self._procedure_before = ProcedureBefore.from_json(kept)
+        except ValueError as error:
+            raise StoreError(f"Study {self.name!r} is damaged: {PROCEDURE!r} of its request: {error}") from None
         return self._procedure_before
 
     def stored_request(self) -> Mapping[str, Any]:

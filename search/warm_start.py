@@ -13,6 +13,7 @@ budget counts it. A short search has its turn whenever a study is resumed.
 
 from __future__ import annotations
 
+import json
 import math
 import time
 from collections.abc import Mapping, Sequence
@@ -54,9 +55,14 @@ class ProcedureBefore:
 
     @classmethod
     def from_json(cls, kept: Mapping[str, Any]) -> ProcedureBefore:
-        """What `as_json` wrote; an empty object is that of a study without an earlier run."""
-        given_up = kept.get("given_up")
-        return cls(kept.get("ended", False), None if given_up is None else GivenUp(**given_up))
+        """What `as_json` wrote; an empty object is that of a study without an earlier run. ValueError "expected X, found Y" for others."""
+        given_up, ended = (
+            (kept.get("given_up"), kept.get("ended", False)) if isinstance(kept, Mapping) else (None, None)
+        )
+        sound = given_up is None or (isinstance(given_up, Mapping) and set(given_up) == {"proposed", "seconds"})
+        if not (sound and isinstance(ended, bool)):
+            raise ValueError(f"expected how far a procedure came, found {json.dumps(kept)}")
+        return cls(ended, None if given_up is None else GivenUp(**given_up))
 
 
 class WarmStart:

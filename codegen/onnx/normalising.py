@@ -5,6 +5,7 @@ A converter raises ValueError "expected X, found Y"; the importer adds file and 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -59,9 +60,9 @@ def local_response_normalization(imported: Imported, call: OnnxNode) -> None:
     attributes = call.attributes
     size = int(attributes["size"])
     alpha, beta, bias = (float(attributes.get(k, d)) for k, d in (("alpha", 1e-4), ("beta", 0.75), ("bias", 1.0)))
-    if size < 1 or bias <= 0 or alpha < 0:
+    if size < 1 or not (0 < bias < math.inf and 0 <= alpha < math.inf and math.isfinite(beta)):
         raise ValueError(
-            f"expected a size from 1, a bias above 0 and an alpha from 0, found {size}, {bias:g}, {alpha:g}"
+            f"expected a size from 1, a bias above 0, an alpha from 0 and a beta, all finite, found {size}, {bias:g}, {alpha:g}, {beta:g}"
         )
     channels = np.arange(shape[0])
     before, after = (size - 1) // 2, size // 2

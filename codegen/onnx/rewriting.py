@@ -25,6 +25,7 @@ from kilotune.codegen.onnx.graph import (
     VIEWS,
     AddNode,
     AffineNode,
+    ArgMaxNode,
     AveragePoolNode,
     ClipNode,
     ConcatNode,
@@ -163,6 +164,11 @@ class _Rewriter(IntegerNodes):
             self._copy(proto, [*inputs[:2], fill, *inputs[3:]], output)
         elif node is None and proto.op_type in IDENTITIES:
             self.node("Identity", inputs[:1], output)
+        elif isinstance(node, ArgMaxNode):
+            from onnx import TensorProto
+
+            self._copy(proto, inputs, output + "/place")  # an int64, and what follows expects float32
+            self.node("Cast", [output + "/place"], output, to=TensorProto.FLOAT)
         else:
             self._copy(proto, inputs, output)
             if isinstance(node, PadNode):

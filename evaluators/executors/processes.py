@@ -40,7 +40,11 @@ class ProcessWorker:
         theirs.close()  # so that its death is an end of file on our side
         worker = cls(process, ours)
         # Through our pipe, since `start` waits for ever to hand more than 64 KiB to a process that dies as it imports the caller's script.
-        worker.send((serve, arguments))
+        try:
+            worker.send((serve, arguments))
+        except BaseException:  # of arguments that cannot be pickled, and Ctrl-C
+            worker.kill()
+            raise
         return worker
 
     def send(self, message: Any) -> bool:

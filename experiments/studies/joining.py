@@ -40,9 +40,10 @@ def join(store: Store, name: str | None, problem: Problem, budget: Budget) -> St
     request = problem.request
     if name is None:
         return begin_unnamed(store, problem, budget)
-    existing = next(iter(store.studies(check_study_name(name))), None)
-    if existing is None:
-        return begin(store, name, problem, budget)
+    if not store.studies(check_study_name(name)):
+        with contextlib.suppress(NameTakenError):  # by another command meanwhile
+            return begin(store, name, problem, budget)
+    existing = store.study(name)
     if (existing.strategy, existing.seed) != (request.strategy, request.seed):
         raise StoreError(
             f"Study {name!r} was started with strategy {existing.strategy} and seed {existing.seed}: "

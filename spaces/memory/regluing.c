@@ -19,7 +19,7 @@ typedef struct {
     const int32_t *lo, *hi; /* of a buffer: the points where it begins and ends */
     const int64_t *size;
     int64_t most_bytes; /* what live sums may rise to */
-    int64_t looks; /* at candidates, after which it ends */
+    int64_t looks; /* at candidates; it ends at the first point after which there were more */
     int64_t nanoseconds;
     int32_t most_left; /* blocks after the first gluing of all, above which nothing is tried */
     double warmth;     /* what a trial may cost, at first, as it is accepted now and then */
@@ -190,7 +190,7 @@ static void glue_all(State *s)
 {
     memset(s->is_known, 0, (size_t)s->touches);
     s->refusals = 0;
-    while (s->spares) {
+    while (s->spares && s->looks < s->p->looks) {
         Candidate best = best_candidate(s);
         if (best.score == INFINITY) return;
         int32_t b = s->spare[--s->spares];

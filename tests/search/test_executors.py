@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
+import pickle
 import signal
 import time
 from collections.abc import Iterator, Sequence
@@ -147,3 +149,11 @@ def test_an_evaluation_that_hangs_is_stopped_and_the_others_of_its_chunk_are_mea
             assert measurement.failure == "The evaluation was stopped after 1 s, the limit for one."
         else:
             assert measurement == expected
+
+
+def test_work_that_cannot_be_sent_leaves_no_process_behind() -> None:
+    before = set(multiprocessing.active_children())
+    with pytest.raises((pickle.PicklingError, AttributeError)) as raised:
+        ProcessWorker.start(print, lambda: None)
+    assert raised.traceback, "which keeps the worker's variables alive"
+    assert set(multiprocessing.active_children()) <= before

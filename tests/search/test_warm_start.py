@@ -14,7 +14,7 @@ from kilotune.search.abandoning import TICK_S
 from kilotune.search.budget import Budget
 from kilotune.search.procedure import run_procedure
 from kilotune.search.space import Assignment, Measurement, Procedure, Trial
-from kilotune.search.store import Store
+from kilotune.search.store import Store, StoreError
 from kilotune.search.strategy import make_strategy
 from kilotune.search.study import Study
 from kilotune.search.warm_start import GivenUp, ProcedureBefore, WarmStartedStrategy
@@ -240,3 +240,14 @@ def test_a_short_search_has_its_turn_again_where_the_procedure_stays_given_up() 
         assert proposed, "the strategy goes on"
         assert strategy.given_up == before, "and the procedure is as it was"
         assert not strategy.procedure_ended
+
+
+@pytest.mark.parametrize("kept", [None, [], "x", {"given_up": {"proposed": 1}}, {"given_up": 3}, {"ended": "yes"}])
+def test_what_no_run_has_kept_of_a_procedure_is_a_damaged_study(tmp_path: Path, kept: object) -> None:
+    store, space = Store(str(tmp_path / "studies.db")), FlatProblem(3, 2, 1)
+    study = Study.create(store, "s", space, "random", 0, request={"procedure": kept}, procedure_first=True)
+    with pytest.raises(
+        StoreError,
+        match=r"^Study 's' is damaged: 'procedure' of its request: expected how far a procedure came, found ",
+    ):
+        study.run(InProcessExecutor(space), Budget(trials=1))

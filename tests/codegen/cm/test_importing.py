@@ -197,6 +197,14 @@ REFUSED = {
         lambda: single("MaxPool", [1, 2, 3, 3], kernel_shape=[4, 4]),
         "expected a kernel within the padded input 3x3, found 4x4",
     ),
+    "LRN of an infinite bias": (
+        lambda: single("LRN", [1, 4, 3, 3], size=3, bias=float("inf")),
+        "expected a size from 1, a bias above 0, an alpha from 0 and a beta, all finite, found 3, inf, 0.0001, 0.75",
+    ),
+    "LRN of no alpha": (
+        lambda: single("LRN", [1, 4, 3, 3], size=3, alpha=float("nan")),
+        "found 3, 1, nan, 0.75",
+    ),
     "softmax in the middle": (
         lambda: model(
             [helper.make_node("Softmax", ["x"], ["s"]), helper.make_node("Relu", ["s"], ["y"])], [1, 2, 3, 3], {}

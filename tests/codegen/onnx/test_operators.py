@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from onnx import helper
+from onnx import TensorProto, helper
 
 from kilotune.codegen.cm.blocks import Crossbar
 from kilotune.codegen.cm.lowering import lower
@@ -16,7 +16,7 @@ from kilotune.codegen.onnx.quantise import quantise
 from kilotune.codegen.onnx.random_weights import with_random_weights
 from kilotune.codegen.onnx.reference import evaluate
 from kilotune.evaluators.cm.functional import ScheduleParameters, run
-from tests.codegen.cm.networks import expected_integers, outputs_of
+from tests.codegen.cm.networks import expected_integers, model, outputs_of
 from tests.codegen.onnx.operator_files import (
     FILES,
     SCALES,
@@ -56,6 +56,24 @@ def test_floats_and_integers_are_those_of_onnxruntime(name: str) -> None:
     free = run(lowered, integers)
     tight = run(lowered, integers, ScheduleParameters(capacities=free.fullest))
     np.testing.assert_array_equal(np.stack(tight.outputs), expected)
+
+
+@pytest.mark.parametrize("keepdims", [0, 1])
+def test_the_place_of_the_largest_channel_at_the_end_of_a_file(keepdims: int) -> None:
+    """An int64 in the file, among floats in the rewritten one."""
+    last = [
+        helper.make_node("Conv", ["x", "w"], ["a"]),
+        helper.make_node("ArgMax", ["a"], ["y"], axis=1, keepdims=keepdims),
+    ]
+    proto = model(last, [1, 3, 6, 6], {"w": drawn(0.4, 4, 3, 3, 3)}, 16)
+    proto.graph.output[0].type.tensor_type.elem_type = TensorProto.INT64
+    graph = import_model(proto, "net")
+    images = drawn(1, 3, *graph.shapes["x"])
+    quantised = quantise(graph, images)
+    integers = [quantised.image(image) for image in images]
+    found = [quantised.graph.outputs[0].as_file(evaluate(quantised.graph, i, integer=True)["y"]) for i in integers]
+    np.testing.assert_array_equal(found, expected_integers(proto, quantised, integers))
+    assert np.mean(np.stack(found) == np.stack(outputs_of(proto, list(images)))) > 0.8
 
 
 def test_a_gate_of_its_own_argument_is_one_table() -> None:
