@@ -120,8 +120,9 @@ class BitNetworks:
         return found
 
     def narrowest(self, weight_bits: int, converter_bits: int) -> Graph:
-        """A graph that asks no more of an accelerator than any of the networks: a bit for each element, and so many for each weight and
-        conversion (0: exact). It has no weights, and where a network shifts parts of a concatenation it has no shift."""
+        """The shape of a network with a bit for each element, and so many for each weight and conversion (0: exact). None of the networks
+        with at least so many bits a weight takes fewer cells. It has no weights, and where a network shifts parts of a concatenation it has
+        no shift."""
         shape = integer_shape(self.graph)
         converter = ColumnConverter(converter_bits, ()) if converter_bits else None
         nodes = tuple(

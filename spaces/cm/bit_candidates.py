@@ -27,6 +27,8 @@ from kilotune.search.space import (
     Option,
 )
 from kilotune.search.work_memory import NoMemory, WorkMemory
+from kilotune.spaces.cm.bit_bound import least_ticks_in_any_bits
+from kilotune.spaces.cm.lowered import least_cores
 from kilotune.spaces.cm.space import CmSpace
 
 SEMANTICS = 1
@@ -114,16 +116,25 @@ class BitCandidates:
 
     @cached_property
     def least(self) -> CmSpace:
-        """Mappings that ask no more than any candidate's: see `BitNetworks.narrowest`."""
-        weights = weight_levels(self.hardware.cell_bits)[-1]
+        """Mappings of as few cores as any candidate's has, and elements of a bit: see `BitNetworks.narrowest`."""
+        return self._narrowest(weight_levels(self.hardware.cell_bits)[-1])
+
+    def _narrowest(self, weight_bits: int) -> CmSpace:
         converters = FEWEST_BITS if self.hardware.converter_bits else 0
-        graph = self.networks.narrowest(weights, converters)
+        graph = self.networks.narrowest(weight_bits, converters)
         return CmSpace.of(graph, self.hardware, self.question.strict, self.mapping_objective)
 
-    @property
+    @cached_property
     def least_ticks(self) -> int:
         """Ticks per image that no candidate beats."""
-        return self.least.least_ticks
+        wider = [self._narrowest(bits) for bits in weight_levels(self.hardware.cell_bits)[:-1]]
+        return least_ticks_in_any_bits([*wider, self.least])
+
+    @property
+    def least_objective(self) -> float:
+        """The leading objective's bound for all candidates, where it is one of mappings."""
+        cores = least_cores(self.least.costs, {}, self.least.cores)
+        return self.least.objective_bound(self.least_ticks, cores)
 
     @cached_property
     def objectives(self) -> tuple[Objective, ...]:

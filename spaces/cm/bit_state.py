@@ -48,4 +48,4 @@ class BitsState:
             return 0.0
         if self._inner is not None:
             return self._inner.bound()
-        return math.inf if self.decision is None else self.space.least.least_objective
+        return math.inf if self.decision is None else self.space.least_objective

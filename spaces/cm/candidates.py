@@ -34,7 +34,7 @@ from kilotune.spaces.cm.pacing import layer_flows
 from kilotune.spaces.cm.replication import CHAINED, Replication
 from kilotune.spaces.cm.seams import port_ticks
 from kilotune.spaces.cm.sharing import Cores
-from kilotune.spaces.cm.whole_streams import layer_streams, whole_stream_ticks
+from kilotune.spaces.cm.whole_streams import LayerStream, layer_streams, whole_stream_ticks
 
 SEMANTICS = 1
 """Version of what a mapping means and how its ticks are counted; part of the fingerprint."""
@@ -72,7 +72,7 @@ class CmCandidates(MappedStreams):
             once, chained, self.shapes, hardware, port_ticks(plain, once.streams, self.shapes, hardware)
         )
         self.flows = layer_flows(once, hardware)
-        self._layer_streams = layer_streams(plain, once.streams, self.shapes, hardware)
+        self.layer_streams = layer_streams(plain, once.streams, self.shapes, hardware)
         needed = cores_needed(self.costs, {}, self.cores)
         if needed > hardware.cores:
             raise ValueError(
@@ -110,15 +110,19 @@ class CmCandidates(MappedStreams):
 
     @cached_property
     def least_ticks(self) -> int:
-        """Ticks per image that no candidate beats: see `least_ticks` and `whole_stream_ticks`, and every element takes at least one link,
-        but for those between stages that may share a core."""
+        """Ticks per image that no candidate beats."""
+        return self.least_ticks_of(self.costs, self.layer_streams)
+
+    def least_ticks_of(self, costs: tuple[LayerCost, ...], layer_streams: Sequence[LayerStream]) -> int:
+        """Ticks per image that no candidate beats whose layers and streams cost this: see `least_ticks` and `whole_stream_ticks`, and every
+        element takes at least one link, but for those between stages that may share a core."""
         shared = self.hardware.stages_per_core > 1
         streams = (s for s in self.lowered({}).streams if not shared or GMEM in (s.writer, s.reader))
         total = sum(s.image_load for s in streams)
         together = sum(link.width for link in self.hardware.links)
-        alone = math.ceil(least_ticks(self.costs, self.cores))
+        alone = math.ceil(least_ticks(costs, self.cores))
         least = max(alone, -(-total // together), self._port_ticks)
-        return whole_stream_ticks(self.costs, self._layer_streams, self.hardware.cores, least)
+        return whole_stream_ticks(costs, layer_streams, self.hardware.cores, least)
 
     def objective_bound(self, ticks: float, cores: int) -> float:
         """What no candidate of at least so many ticks per image and cores beats in the leading objective: one image as well takes

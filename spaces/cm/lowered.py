@@ -6,6 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from fractions import Fraction
 from functools import cached_property
 
 from kilotune.codegen.cm.hardware import Hardware
@@ -122,7 +123,9 @@ class LayerCost:
         """Ticks per image of its largest replica's cores, and of GMEM's busiest link where it reads the image or writes an output."""
         ports = self.ports
         return max(
-            self.compute_ticks(replication), ports.shared.get(replication, 0.0), ports.whole.get(replication, 0.0)
+            self.compute_ticks(replication),
+            float(ports.shared.get(replication, 0)),
+            ports.whole.get(replication, 0.0),
         )
 
     def compute_ticks(self, replication: Replication) -> int:
@@ -241,13 +244,13 @@ def least_ticks(costs: tuple[LayerCost, ...], cores: Cores, fixed: Mapping[str, 
     for level in levels[low:]:
         if level >= best:
             break
-        best = min(best, max(level, _least_port_ticks(costs, level, fixed)))
+        best = min(best, max(level, float(_least_port_ticks(costs, level, fixed))))
     return best
 
 
-def _least_port_ticks(costs: Sequence[LayerCost], ticks: float, fixed: Mapping[str, Replication]) -> float:
+def _least_port_ticks(costs: Sequence[LayerCost], ticks: float, fixed: Mapping[str, Replication]) -> Fraction:
     """Ticks that GMEM's ports take when every layer takes at most `ticks`, or is replicated as is fixed, for which there is room."""
-    total = 0.0
+    total = Fraction(0)
     for cost in costs:
         own = cost.shape.name
         shared = cost.ports.shared

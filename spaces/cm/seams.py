@@ -6,6 +6,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from fractions import Fraction
 
 from kilotune.codegen.cm.access import AccessPattern, Rectangle, pixels_read
 from kilotune.codegen.cm.hardware import Hardware
@@ -19,10 +20,10 @@ from kilotune.spaces.cm.replication import LayerShape, Replication
 @dataclass(frozen=True)
 class PortTicks:
     """Ticks per image that a layer takes GMEM's links at least, by its replication. shared: to send it the image, if all links shared
-    that evenly, to which what other layers are sent may be added; empty where it reads no image. whole: of the busiest link, when each
-    stream to or from GMEM takes one of them; of layers at an end of the network."""
+    that evenly, to which what other layers are sent is added, without rounding; empty where it reads no image. whole: of the busiest link,
+    when each stream to or from GMEM takes one of them; of layers at an end of the network."""
 
-    shared: Mapping[Replication, float] = field(default_factory=dict)
+    shared: Mapping[Replication, Fraction] = field(default_factory=dict)
     whole: Mapping[Replication, float] = field(default_factory=dict)
 
 
@@ -47,13 +48,13 @@ def port_ticks(
     for shape in shapes:
         into = [stream for stream in of_layer.get(shape.name, ()) if stream.writer == GMEM]
         out = [stream for stream in of_layer.get(shape.name, ()) if stream.reader == GMEM]
-        shared, whole = dict[Replication, float](), dict[Replication, float]()
+        shared, whole = dict[Replication, Fraction](), dict[Replication, float]()
         for replication in shape.replications() if into or out else ():
             cut = replica_rectangles(shape.height, shape.width, replication.count, replication.axis)
             sent = [load for stream in into for load in _sent_loads(once, stream, cut)]
             got = [stream.load * rectangle.size for stream in out for rectangle in cut]
             if into:
-                shared[replication] = sum(sent) / sum(sending)
+                shared[replication] = Fraction(sum(sent), sum(sending))
             if replication.axis != CHANNELS:
                 ways = ((sent, sending), (got, receiving))
                 whole[replication] = max(busiest_load(loads, len(widths)) / max(widths) for loads, widths in ways)
