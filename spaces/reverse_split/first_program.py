@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from kilotune.codegen.counts import counted
 from kilotune.codegen.scamp.plan import Plan
 from kilotune.codegen.scamp.sums import Sum
 from kilotune.spaces.reverse_split.bounds import lower_bound
@@ -13,7 +14,7 @@ from kilotune.spaces.reverse_split.improvement import plan_cost
 from kilotune.spaces.reverse_split.measuring import SPARE_DEPTH, KernelGoal, SplitProblem
 from kilotune.spaces.reverse_split.programs import Costs
 from kilotune.spaces.reverse_split.scheduling import fitted
-from kilotune.spaces.reverse_split.serial import serial_plans
+from kilotune.spaces.reverse_split.serial import MOST_ADDITIONS, serial_plans
 from kilotune.spaces.reverse_split.trivial_results import distinct, with_trivial
 
 
@@ -23,16 +24,24 @@ def least_cost(problem: SplitProblem) -> float:
 
 
 def first_plan(problem: SplitProblem) -> Plan:
-    """The cheapest of the programs that are constructed without a search. All fit the registers, and there is one for any problem."""
+    """The cheapest of the programs that are constructed without a search. All fit the registers. ValueError, a sentence, where there is
+    none: of macros with large weights in two registers (three, if the
+    image is a result too)."""
     wanted = [total.scaled(1 << SPARE_DEPTH) for total in problem.wanted]
     depth, costs = problem.depth + SPARE_DEPTH, _costs(problem)
-    fitting = first_plans(wanted, problem.target, depth, problem.registers, not problem.consumed)
+    fitting = list(first_plans(wanted, problem.target, depth, problem.registers, not problem.consumed))
+    if not fitting:
+        raise ValueError(
+            f"{counted(problem.registers, 'register')} of macros leave none to double a total in, so the image is added as often as "
+            f"weights say: expected weights that take at most {MOST_ADDITIONS} additions, or one register more."
+        )
     return min(fitting, key=lambda plan: plan_cost(plan, costs))
 
 
 def first_plans(targets: Sequence[Sum], target: str, depth: int, registers: int, kept: bool = True) -> Iterator[Plan]:
     """Plans of the targets (in order, in units of `2**-depth`) that fit the registers; quickly, and none of them short. There is one
-    for any targets in two registers, or, where results are `kept`, in one more than there are of them."""
+    for any targets in two registers, or, where results are `kept`, in one more than there are of them; but of macros in two registers
+    only where at most `MOST_ADDITIONS` additions of the image make the targets."""
     wanted = distinct(targets, depth)
     plans = starting_plans(wanted, depth, target, kept) if wanted else iter((Plan(target, depth, (), ()),))
     some = False

@@ -61,8 +61,9 @@ def apply_step(target: str, step: PlanStep, values: list[Sum]) -> Sum:
 def plan_of_steps(
     target: str, depth: int, steps: list[PlanStep], values: list[Sum], wanted: tuple[Sum, ...]
 ) -> Plan | None:
-    """The plan when all wanted sums are among the values, else None."""
-    places = {total: number for number, total in reversed(list(enumerate(values)))}
+    """The plan when all wanted sums are among the values, else None. Of equal values the last is the result: a program that computes one
+    again had its register in use in between."""
+    places = {total: number for number, total in enumerate(values)} | {values[0]: 0}
     if any(total not in places for total in wanted):
         return None
     return Plan(target, depth, tuple(steps), tuple(places[total] for total in wanted))

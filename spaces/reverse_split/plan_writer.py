@@ -121,10 +121,11 @@ class PlanWriter:
         kept = set(sums)
         self._numbers = {value: number for value, number in self._numbers.items() if value in kept}
 
-    def plan(self, sums: Sequence[Sum]) -> Plan:
+    def plan(self, sums: Sequence[Sum], merged: bool = True) -> Plan:
+        """The steps that the sums need; `merged`: macros that do several of them at once, which may take a register more."""
         results = tuple(self._computed[total] for total in sums)
         plan = without_dead_steps(Plan(self.target, self.depth, tuple(self._steps), results))
-        return fused(plan) if self.target == "scamp5" else plan
+        return fused(plan) if merged and self.target == "scamp5" else plan
 
 
 def ways_of(cell: Cell) -> tuple[str, ...]:

@@ -36,6 +36,7 @@ from kilotune.experiments.problems.reverse_split.wanted_kernels import (
     approximated,
     depth_of,
     network_registers,
+    require_program,
     require_registers,
     rounded_weights,
 )
@@ -350,10 +351,13 @@ def build_problem(request: TuneRequest) -> KernelProblem:
         raise ValueError(f"{request.input}: expected a target {' or '.join(INSTRUCTION_SETS)}, found {target!r}.")
     if is_front and options.error is not None:
         offered = approximations(asked.kernels, depth, options.error)
+        for one in offered:
+            require_program(SplitProblem(one.kernels, target, registers), request.input)
         return KernelProblem(
             request, asked.kernels, wanted, ApproximationSpace(offered, target, registers), measured, depth
         )
     problem = SplitProblem(wanted, target, registers, KernelGoal(objective))
+    require_program(problem, request.input)
     space = PositionSpace(problem) if options.anywhere else ReverseSplitSpace(problem)
     return KernelProblem(request, asked.kernels, wanted, space, measured, depth)
 

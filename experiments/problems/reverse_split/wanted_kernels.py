@@ -10,10 +10,16 @@ from kilotune.codegen.scamp.kernel import MAXIMUM_DEPTH, ApproximatedSet, Kernel
 from kilotune.evaluators.scamp5.kernel_accuracy import KernelAccuracy
 from kilotune.experiments.presentation.wording import counted
 from kilotune.experiments.problems.reverse_split.chip_network import MeasuredNetwork
+from kilotune.spaces.reverse_split.first_program import first_plan
+from kilotune.spaces.reverse_split.measuring import SplitProblem
 from kilotune.spaces.reverse_split.rounding import rounded
+from kilotune.spaces.reverse_split.serial import MOST_ADDITIONS
 
 DEFAULT_DEPTH = 4
 """For weights that are no sums of halves. The error is always said."""
+
+REGISTERS_OF_ADDITIONS = 3
+"""The most registers in which a kernel may have none for doubling: the image, a total, and the image as a result."""
 
 
 def depth_of(kernels: KernelSet, asked: int | None) -> int:
@@ -46,6 +52,17 @@ def require_registers(wanted: ApproximatedSet, registers: int, name: str) -> Non
     cells = max((len(total.terms) for total in wanted.sums), default=0)
     if cells > 1 and registers == 1:
         raise ValueError(f"{name}: a kernel of {cells} weights needs at least 2 registers, 1 given.")
+
+
+def require_program(problem: SplitProblem, name: str) -> None:
+    """ValueError where neither a construction nor, so, a search has a program: macros in so few registers that they add the image as often
+    as a large weight says."""
+    additions = sum(total.cardinality for total in problem.wanted)
+    if problem.target == "scamp5" and problem.registers <= REGISTERS_OF_ADDITIONS and additions > MOST_ADDITIONS:
+        try:
+            first_plan(problem)
+        except ValueError as error:
+            raise ValueError(f"{name}: {error}") from error
 
 
 def network_registers(asked: int | None, name: str) -> int:

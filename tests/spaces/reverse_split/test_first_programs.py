@@ -17,10 +17,13 @@ from kilotune.codegen.scamp.text import format_program
 from kilotune.evaluators.scamp5.symbolic import prove
 from kilotune.spaces.reverse_split import deepening, depth_first, front, programs, search
 from kilotune.spaces.reverse_split.candidates import METHOD, PROGRAM, SPLITS
-from kilotune.spaces.reverse_split.first_program import first_plans
+from kilotune.spaces.reverse_split.first_program import first_plan, first_plans
 from kilotune.spaces.reverse_split.measuring import KernelGoal, SplitProblem
 from kilotune.spaces.reverse_split.native import load_kernel
+from kilotune.spaces.reverse_split.scheduling import fitted
+from kilotune.spaces.reverse_split.serial import serial_plans
 from kilotune.spaces.reverse_split.space import ReverseSplitSpace
+from kilotune.spaces.reverse_split.trivial_results import distinct
 from tests.effort import effort
 from tests.spaces.reverse_split.kernels import GAUSS3, SOBEL, Rows, box, kernels
 
@@ -100,6 +103,49 @@ def test_one_kernel_takes_two_registers_of_macros_and_five_that_wait_six() -> No
     five = ReverseSplitSpace(SplitProblem(kernels(*several), "scamp5"))
     metrics = five.evaluate([five.program_candidate(five.first_plan)])[0].metrics
     assert metrics["registers"] == 6
+
+
+wide_sums = st.dictionaries(
+    st.tuples(st.integers(-1, 1), st.integers(-1, 1)),
+    st.integers(-(1 << 20), 1 << 20).filter(bool),
+    min_size=1,
+    max_size=4,
+).map(Sum.of)
+
+
+@settings(max_examples=effort(8, 80), deadline=None)
+@given(st.lists(st.one_of(small_sums, wide_sums), min_size=2, max_size=5, unique=True))
+def test_beside_a_result_that_waits_the_last_kernel_takes_no_more_macros_than_its_digits(totals: list[Sum]) -> None:
+    """That result and the total are multiplied by the golden ratio and back, so that no weight needs as many additions as it says."""
+    wanted = distinct(totals, 2)
+    registers = len(wanted) + 1
+    for plan in serial_plans(wanted, 2, "scamp5"):
+        assert computed(plan) == wanted
+    if len(wanted) > 1:
+        *_, separate = serial_plans(wanted, 2, "scamp5")
+        digits = sum(abs(weight).bit_length() for total in wanted for _, weight in total)
+        assert len(separate.steps) < 12 * digits + 200
+        fitting = fitted(separate, registers)
+        assert fitting is not None
+        prove(format_program(allocate(fitting, registers)), wanted, 2)
+
+
+def test_a_result_that_is_computed_again_waits_from_then_on() -> None:
+    """Its register was in use in between: the program has the earlier value too, which would take one more."""
+    rows = [tuple(tuple(9_973 * (k + 2) * (x + 1) ** 2 - 31 * y for x in range(2)) for y in range(2)) for k in range(5)]
+    five = ReverseSplitSpace(SplitProblem(kernels(*rows), "scamp5"))
+    metrics = five.evaluate([five.program_candidate(five.first_plan)])[0].metrics
+    assert metrics["registers"] == 6
+    assert metrics["instructions"] < 900
+
+
+def test_two_registers_of_macros_are_refused_large_weights() -> None:
+    large = kernels(((1_000_001, -777_777), (3, 65_536)))
+    with pytest.raises(ValueError, match=r"2 registers of macros .* at most 20000 additions, or one register more"):
+        first_plan(SplitProblem(large, "scamp5", registers=2))
+    for target, registers in (("scamp5", 3), ("auke", 2)):
+        one = ReverseSplitSpace(SplitProblem(large, target, registers))
+        assert one.evaluate([one.program_candidate(one.first_plan)])[0].metrics["registers"] == registers
 
 
 def one_in(target: str, *totals: Sum) -> ReverseSplitSpace:
