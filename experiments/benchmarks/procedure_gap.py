@@ -14,6 +14,7 @@ from pathlib import Path
 
 from kilotune.codegen import ir
 from kilotune.evaluators.executors.in_process import InProcessExecutor
+from kilotune.experiments.presentation.wording import gap_text
 from kilotune.experiments.problems.fixed_point.problem import ModelProblem, build_problem, resolve_input
 from kilotune.experiments.requests.request import TuneRequest
 from kilotune.search.budget import Budget
@@ -60,7 +61,7 @@ def main() -> None:
             study = Study(problem.space, "refine")
             result = study.run(InProcessExecutor(problem.space), Budget(trials=given.trials))
             print(row(problem, "best", result.best if result.feasible else None, time.process_time() - start))
-            proof = "proved optimal" if result.proved else f"gap {100 * (result.gap or 0):.1f} %"
+            proof = "proved optimal" if result.proved else f"gap {gap_text(result.gap or 0)}"
             print(f"  {'bound':<12}{result.bound:.0f} bytes in all: {proof}\n", flush=True)
 
 

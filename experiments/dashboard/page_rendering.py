@@ -13,7 +13,7 @@ from urllib.parse import quote
 from kilotune.experiments.comparison.plan import ComparisonPlan
 from kilotune.experiments.dashboard.optuna_pages import MOST_TRIALS
 from kilotune.experiments.dashboard.overview import Entry, standing_words
-from kilotune.experiments.presentation.wording import number
+from kilotune.experiments.presentation.wording import gap_text, number
 from kilotune.experiments.problems.metric_names import metric_label
 from kilotune.experiments.report.page import environment
 from kilotune.experiments.terminal.live_view import duration
@@ -199,7 +199,7 @@ def _strategies(plan: ComparisonPlan) -> str:
 
 
 def _percent(gap: float | None) -> str:
-    return "" if gap is None or not math.isfinite(gap) else f"{100 * gap:.1f} %"
+    return "" if gap is None or not math.isfinite(gap) else gap_text(gap)
 
 
 def _moment(unix: float) -> str:

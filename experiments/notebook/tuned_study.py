@@ -18,6 +18,7 @@ from kilotune.experiments.notebook.figures import figures_of
 from kilotune.experiments.notebook.frame import trials_frame
 from kilotune.experiments.notebook.live_line import Watch, watching
 from kilotune.experiments.notebook.workers import refuse_in_starting_worker, require_workers
+from kilotune.experiments.presentation.wording import gap_text
 from kilotune.experiments.problems.problem import Problem, export_trial, metrics_on_test_data
 from kilotune.experiments.problems.problem_entry import entry_of
 from kilotune.experiments.studies import tuning
@@ -234,7 +235,7 @@ class TunedStudy:
                 f"no candidate is better in {objective}" if self.feasible else "no candidate keeps the limits"
             )
         elif result.bound is not None:
-            gap = "" if result.gap is None else f", gap {100 * result.gap:.1f} %"
+            gap = "" if result.gap is None else f", gap {gap_text(result.gap)}"
             facts["bound"] = f"{objective} {_short(result.bound)}{gap}"
         return facts
 

@@ -23,6 +23,11 @@ def precise(value: float) -> str:
     return f"{value:.0f}" if float(value).is_integer() else f"{value:.6g}"
 
 
+def gap_text(gap: float) -> str:
+    """`2.2 %` of a share; of one that would round to nothing and is none, `under 0.1 %`."""
+    return "under 0.1 %" if 0 < gap < 0.0005 else f"{100 * gap:.1f} %"
+
+
 def rate_text(per_s: float) -> str:
     """`567/s`; slow ones are no 0."""
     return f"{per_s:.0f}/s" if per_s >= 10 else f"{per_s:.2g}/s"

@@ -45,10 +45,10 @@ def input_name(request: TuneRequest, family: SpaceFamily | None = None) -> str:
 
 
 def given_options(request: TuneRequest, family: SpaceFamily) -> list[str]:
-    """Options that say something else than the family's defaults."""
+    """Options that say something else than the family's defaults for that device."""
     factory = family.factory
     asked = command_options(factory, request.options)
-    default = command_options(factory, factory.read_options(request.space, CommandOptions()))
+    default = command_options(factory, factory.read_options(request.space, CommandOptions(device=asked.device)))
     parts = list(_device_and_limits(asked))
     if asked.objective is not None and asked.objective != default.objective:
         parts += ["--objective", str(asked.objective)]

@@ -13,7 +13,7 @@ from rich.progress_bar import ProgressBar
 from rich.segment import Segment
 from rich.text import Text
 
-from kilotune.experiments.presentation.wording import counted, number, rate_text
+from kilotune.experiments.presentation.wording import counted, gap_text, number, rate_text
 from kilotune.experiments.problems.metric_names import metric_label
 from kilotune.experiments.problems.registry import metric_words
 from kilotune.experiments.terminal.budget_usage import extreme, going_on_for
@@ -125,7 +125,7 @@ class LiveView:
         known = progress.bound is not None and math.isfinite(progress.bound)
         items = [Text(number(progress.bound) if known and progress.bound is not None else "none known")]
         if progress.gap is not None and math.isfinite(progress.gap):
-            items.append(Text(f"gap {100 * progress.gap:.1f} %", style="green" if progress.gap == 0 else ""))
+            items.append(Text(f"gap {gap_text(progress.gap)}", style="green" if progress.gap == 0 else ""))
         objectives = self._study.space.objectives
         if progress.proved_s is not None and len(objectives) > 1:
             proved = f"proved {extreme(objectives[0])} after {progress.proved_s:.1f} s"

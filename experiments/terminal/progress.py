@@ -6,7 +6,7 @@ import math
 from contextlib import AbstractContextManager
 from types import TracebackType
 
-from kilotune.experiments.presentation.wording import counted, rate_text
+from kilotune.experiments.presentation.wording import counted, gap_text, rate_text
 from kilotune.experiments.problems.problem import Problem
 from kilotune.experiments.terminal.budget_usage import going_on_for
 from kilotune.experiments.terminal.live_display import LiveDisplay
@@ -49,7 +49,7 @@ def describe(progress: Progress, objectives: tuple[Objective, ...]) -> str:
         values = ", ".join(f"{o.metric} {metrics.get(o.metric, math.nan):.6g}" for o in objectives)
         parts.append(f"{'best' if progress.feasible else 'nearest (breaks a limit)'} {values}")
     if progress.bound is not None and math.isfinite(progress.bound):
-        gap = "" if progress.gap is None else f", gap {100 * progress.gap:.1f} %"
+        gap = "" if progress.gap is None else f", gap {gap_text(progress.gap)}"
         parts.append(f"bound {progress.bound:.6g}{gap}")
     if progress.proved_s is not None and len(objectives) > 1:
         parts.append(f"proved after {progress.proved_s:.1f} s, going on for {going_on_for(objectives)}")

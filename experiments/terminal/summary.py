@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.table import Table
 
 from kilotune.evaluators.on_device import DeviceMeasurement
-from kilotune.experiments.presentation.wording import counted, number, rate_text
+from kilotune.experiments.presentation.wording import counted, gap_text, number, rate_text
 from kilotune.experiments.problems.device_check import DeviceCheck
 from kilotune.experiments.problems.metric_names import shown_metrics
 from kilotune.experiments.problems.problem import Explains, PlacesFinalists, bound_reason_of, device_of
@@ -180,7 +180,7 @@ def conclusion(outcome: TuneOutcome) -> str:
 def distance_from_optimum(result: Result, leading: str) -> str:
     """What a bound on the metric `leading` says, a sentence; a bound of 0 says nothing, being one on every latency and size."""
     if result.bound and result.gap is not None:
-        return f"No candidate is better than {number(result.bound)} in {leading} (gap {100 * result.gap:.1f} %)."
+        return f"No candidate is better than {number(result.bound)} in {leading} (gap {gap_text(result.gap)})."
     return f"How far the best {leading} is from the optimum is not known."
 
 

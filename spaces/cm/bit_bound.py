@@ -29,7 +29,7 @@ def least_ticks_in_any_bits(levels: Sequence[CmCandidates]) -> int:
 
 
 def _least_cost(costs: Sequence[LayerCost]) -> LayerCost:
-    """Of one layer. What it takes of cores, and their rows, are the last one's."""
+    """What one layer asks of the accelerator at least. Its cores and their rows are the last one's."""
     ticks = (min(max(cost.once_ticks) for cost in costs), min(max(cost.chained_ticks) for cost in costs))
     ports = PortTicks(
         _least_of([cost.ports.shared for cost in costs], Fraction(0)),

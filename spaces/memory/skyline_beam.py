@@ -31,7 +31,10 @@ from kilotune.spaces.memory.native import UNLIMITED_NS
 
 LONGEST_S = 1e8
 MOST_SECTIONS = 300
-"""Sections above which it is not tried: each state has a height of each, and gluing does better there."""
+"""Sections above which it is not tried: each state has a height of each."""
+
+FEWEST_AT_A_SECTION = 8
+"""Buffers for each section below which it is not tried: of fewer, gluing finds out who lay beside whom."""
 
 MOST_BUFFERS = 20_000
 """Buffers above which it is not tried: a placement would take seconds."""
@@ -72,7 +75,8 @@ def load_beam() -> ctypes.CDLL | None:
 
 def has_few_points(buffers: BufferArrays) -> bool:
     """Whether the search is for these."""
-    return len(buffers) <= MOST_BUFFERS and buffers.sections[2] <= MOST_SECTIONS
+    sections = buffers.sections[2]
+    return len(buffers) <= MOST_BUFFERS and sections <= min(MOST_SECTIONS, len(buffers) // FEWEST_AT_A_SECTION)
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kilotune.experiments.presentation.wording import number
+from kilotune.experiments.presentation.wording import gap_text, number
 
 
 @pytest.mark.parametrize(
@@ -20,3 +20,10 @@ from kilotune.experiments.presentation.wording import number
 )
 def test_what_is_not_whole_does_not_look_whole_below_ten_thousand(value: float, shown: str) -> None:
     assert number(value) == shown
+
+
+@pytest.mark.parametrize(
+    ("gap", "shown"), [(0.0, "0.0 %"), (0.0003, "under 0.1 %"), (0.0005, "0.1 %"), (0.2183, "21.8 %")]
+)
+def test_only_no_gap_looks_like_none(gap: float, shown: str) -> None:
+    assert gap_text(gap) == shown

@@ -63,7 +63,7 @@ def test_a_table() -> None:
 \toprule
 metric & bytes \\
 \midrule
-flash\_bytes & 1235 \\
+flash\_bytes & 1234.6 \\
 {[x]} & $-$2 \\
  &  \\
 \bottomrule

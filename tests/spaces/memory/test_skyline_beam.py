@@ -78,5 +78,5 @@ def test_ends_with_its_time() -> None:
 
 
 def test_is_for_few_points() -> None:
-    assert has_few_points(few_points(100, 200, 0))
-    assert not has_few_points(few_points(1000, 2000, 0))
+    assert has_few_points(few_points(400, 30, 0))
+    assert not has_few_points(few_points(400, 200, 0))
