@@ -23,7 +23,7 @@ cycles twice: no frame is that long."""
 
 
 def serial_plans(sums: Sequence[Sum], depth: int, target: str, kept: bool = True) -> Iterator[Plan]:
-    """Plans of the sums (units of `2**-depth`; distinct, none zero, none the image), each for fewer registers than the one before.
+    """Plans of the sums (units of `2**-depth`; distinct, none zero, none the image), none for more registers than the one before.
 
     `kept`: results stay to the end. The last plan takes two registers for one kernel and for results that are consumed, and otherwise one
     more than there are results; or one register, where that is enough for all of them (`one_register_holds`). None that adds the image
@@ -113,7 +113,7 @@ class _Walk:
         for power, cell in (*self._golden_additions(wanted), (0, None)):
             while net != -power:
                 a, b = pair
-                pair = (b, self._sum(a, b)) if net < -power else (self.writer.minus(b, a) if a != b else Sum(), a)
+                pair = (b, self._sum(a, b)) if net < -power else (self._difference(b, a), a)
                 net += 1 if net < -power else -1
                 only()
             if cell is None:
@@ -123,8 +123,7 @@ class _Walk:
                 unit = self.writer.shift(unit, DIRECTIONS[way])
                 only()
             a, b = pair
-            taken = self._sum(a, unit) if wanted.weight(cell) > 0 else self.writer.minus(a, unit) if a != unit else Sum()
-            pair = (taken, b)
+            pair = (self._sum(a, unit) if wanted.weight(cell) > 0 else self._difference(a, unit), b)
             only()
 
     def _golden_additions(self, wanted: Sum) -> list[tuple[int, Cell]]:
@@ -140,6 +139,9 @@ class _Walk:
     def _sum(self, a: Sum, b: Sum) -> Sum:
         """Twice a value that two registers hold is an addition; `legalised` copies it back."""
         return self.writer.write(a + b, "add", a, b) if a and b else a or b
+
+    def _difference(self, a: Sum, b: Sum) -> Sum:
+        return self.writer.minus(a, b) if a != b else Sum()
 
     def _moved(self, total: Sum, by: Cell) -> Sum:
         return self._only(self.writer.shift(total, by)) if total else total

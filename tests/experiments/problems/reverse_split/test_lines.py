@@ -40,6 +40,13 @@ def test_a_search_without_a_compiler_says_what_it_lacks(compiled: bool, monkeypa
     assert (module.WITHOUT_COMPILER in made.lines(answer)) is not compiled
 
 
+@pytest.mark.parametrize("options", [{}, {"error": 0.001}])
+def test_weights_too_large_for_two_registers_are_refused_before_any_search(options: dict[str, float]) -> None:
+    kernels, goal = "[[1000001, -777777], [3, 65536]]", "front" if options else "instructions"
+    with pytest.raises(ValueError, match=r"\]\]: 2 registers of macros leave none to double a total in"):
+        build_problem(request_from("reverse-split", input=kernels, objective=goal, options={"registers": 2, **options}))
+
+
 def test_a_permitted_error_saves_digits_and_says_what_it_costs() -> None:
     kernels = "[[101, 7, -3], [64, 0, 2]]"
     exact, rough = (
