@@ -18,8 +18,8 @@ from kilotune.spaces.reverse_split.golden_base import golden_digits
 from kilotune.spaces.reverse_split.plan_writer import PlanWriter, snake, ways_of
 
 MOST_ADDITIONS = 20_000
-"""Of the image in one program, where only additions make a weight. As many macros take seconds to construct and prove, and the chip as many
-cycles twice: no frame is that long."""
+"""The image is added so often in one program at most, where only additions make a weight. As many macros take seconds to construct and
+prove, and the chip twice as many cycles."""
 
 
 def serial_plans(sums: Sequence[Sum], depth: int, target: str, kept: bool = True) -> Iterator[Plan]:

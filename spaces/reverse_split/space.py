@@ -31,6 +31,9 @@ DIGITS_OF_A_SLOW_PROCEDURE = 16
 """From so many signed digits on the paper's procedure takes 0.01 to 0.2 seconds of work (a generated 8-bit 3x3 kernel has 19 to 27 of
 them), and next to nothing for Sobel's kernel and its like."""
 
+REGISTERS_BESIDE_RESULTS = 3
+"""With fewer the procedure's plans often do not fit: of a ternary 3x3 kernel none fits two registers, and three hold most."""
+
 SEMANTICS = 2
 """Version of what a program of kernels means and costs; part of the fingerprint."""
 
@@ -54,9 +57,11 @@ class ReverseSplitSpace(ReverseSplitCandidates):
         return fingerprint(self.name, SEMANTICS, p.wanted, p.depth, p.target, p.registers, p.goal)
 
     def fallback(self) -> Assignment | None:
-        """For kernels that the procedure takes its time for, the constructed program, which is long, and there at once: on a busy machine
-        the procedure's work may take the whole of a short budget, and end without an answer."""
-        return self.program_candidate(self.first_plan) if self.problem.digits >= DIGITS_OF_A_SLOW_PROCEDURE else None
+        """The constructed program, which is long, and there at once, for kernels that the procedure takes its time for, and in so few
+        registers that it may have no program: on a busy machine that may take the whole of a short budget, and end without an answer."""
+        problem = self.problem
+        few = problem.registers < len(set(problem.wanted)) + REGISTERS_BESIDE_RESULTS
+        return self.program_candidate(self.first_plan) if few or problem.digits >= DIGITS_OF_A_SLOW_PROCEDURE else None
 
     def model(self, trials: Sequence[Trial]) -> CandidateModel:
         """Programs as a CP-SAT model; see `spaces.reverse_split.model`."""

@@ -148,6 +148,16 @@ def test_two_registers_of_macros_are_refused_large_weights() -> None:
         assert one.evaluate([one.program_candidate(one.first_plan)])[0].metrics["registers"] == registers
 
 
+def test_a_small_kernel_in_few_registers_falls_back_on_its_constructed_program() -> None:
+    """The procedure's plan does not fit two registers, and strategies that only sample find none for seconds."""
+    rows = ((1, 0, -1), (1, 1, 2), (-1, 1, 0))
+    one = ReverseSplitSpace(SplitProblem(kernels(rows), "scamp5", registers=2))
+    fallback = one.fallback()
+    assert fallback is not None
+    assert one.evaluate([fallback])[0].metrics["registers"] == 2
+    assert ReverseSplitSpace(SplitProblem(kernels(rows), "scamp5")).fallback() is None
+
+
 def one_in(target: str, *totals: Sum) -> ReverseSplitSpace:
     return ReverseSplitSpace(SplitProblem(quarters(*totals), target, registers=1))
 
