@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 import numpy as np
 
@@ -96,7 +97,12 @@ class UnitPruning:
 
     def __init__(self, whole: FloatModel, samples: FloatArray, weights: FloatArray) -> None:
         self._whole, self._samples, self._weights = SmallerModel.whole(whole), samples, weights
-        self._readers = summed_weights(whole.program)
+        self._readers = {reader.parameter: reader for reader in summed_weights(whole.program)}
+
+    @cached_property
+    def _times(self) -> Mapping[str, int]:
+        """How often each product of the whole model is made for a sample, by its parameter."""
+        return _times(self._whole, list(self._readers.values()), self._samples[:1])
 
     def is_summed(self, model: SmallerModel, group: UnitGroup) -> bool:
         """Whether products of parameters sum over a group, so that something is known of its units without trying them."""
@@ -127,14 +133,20 @@ class UnitPruning:
         return replace(smaller, parameters=parameters)
 
     def _summing(self, model: SmallerModel, group: UnitGroup) -> list[SummedWeights]:
-        return [
-            reader for reader in summed_weights(model.program) if len(reader.taps_of(model.parts, group.axes, 0)) > 0
+        """Products that sum over a group, and that are made as often as in the whole model: only then each is what one of the whole model's
+        became."""
+        found = [
+            reader
+            for reader in summed_weights(model.program)
+            if reader.parameter in self._readers and len(reader.taps_of(model.parts, group.axes, 0)) > 0
         ]
+        times = _times(model, found, self._samples[:1])
+        return [reader for reader in found if times.get(reader.parameter) == self._times.get(reader.parameter)]
 
     def _moments(self, model: SmallerModel, group: UnitGroup) -> Iterator[tuple[SummedWeights, _Moments]]:
         """What the products that sum over a group meet, those of the whole model being what is aimed at."""
         readers = self._summing(model, group)
-        wanted = [next(one for one in self._readers if one.parameter == reader.parameter) for reader in readers]
+        wanted = [self._readers[reader.parameter] for reader in readers]
         sums: dict[str, tuple[FloatArray, FloatArray]] = {}
         now, before = (loop_steps(one.program) for one in (model, self._whole))
         for block in sample_blocks(before.elements_at_once, len(self._samples)):
@@ -174,6 +186,12 @@ class _Moments:
     def fitted(self, places: IntArray) -> FloatArray:
         """The best weights of some inputs [places, sums]."""
         return np.asarray(np.linalg.solve(self.damped[np.ix_(places, places)], self.targets[places]), dtype=np.float64)
+
+
+def _times(model: FloatModel, readers: Sequence[SummedWeights], sample: FloatArray) -> Mapping[str, int]:
+    """How often products are made for a sample [1, features], by their parameter."""
+    met = _met(model, loop_steps(model.program), readers, sample) if readers else {}
+    return {name: inputs.shape[1] for name, inputs in met.items()}
 
 
 def _met(

@@ -3,6 +3,7 @@ weights at these places are zero."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
 
@@ -48,6 +49,45 @@ def grouped() -> FloatModel:
     )
     program = ir.Program("grouped", tuple(variables), body, v["scores"], ir.ResultKind.REAL)
     rng = np.random.default_rng(1)
+    return FloatModel(program, {name: rng.normal(size=shape) for name, shape in shapes.items()})
+
+
+def read_as_rows() -> FloatModel:
+    """A hidden layer of six that is read as two rows, which meet the same weights; what comes of them is read as one row again."""
+    shapes = {"A": (6, 4), "B": (3, 2), "C": (4, 2)}
+    variables = [variable("X", (4, 1), ir.Role.INPUT)]
+    variables += [variable(name, shape, ir.Role.PARAMETER) for name, shape in shapes.items()]
+    variables += [
+        variable(name, shape) for name, shape in {"a": (6, 1), "h": (6, 1), "g": (2, 2), "scores": (1, 2)}.items()
+    ]
+    v = {one.name: ir.whole(one) for one in variables}
+    body = (
+        ir.MatMul(v["a"], HERE, v["A"], v["X"]),
+        ir.Relu(v["h"], HERE, v["a"]),
+        ir.MatMul(v["g"], HERE, ir.View("h", (2, 3), (3, 1)), v["B"]),
+        ir.MatMul(v["scores"], HERE, ir.View("g", (1, 4), (4, 1)), v["C"]),
+    )
+    program = ir.Program("rows", tuple(variables), body, v["scores"], ir.ResultKind.REAL)
+    rng = np.random.default_rng(3)
+    return FloatModel(program, {name: rng.normal(size=shape) for name, shape in shapes.items()})
+
+
+def in_two_groups() -> FloatModel:
+    """Four channels of an image in two groups of two, each with two filters, and sums over all that come of them."""
+    shapes = {"F": (1, 1, 1, 1, 4), "D": (2, 2, 2, 2, 2), "W": (16, 2)}
+    variables = [variable("X", (9, 1), ir.Role.INPUT)]
+    variables += [variable(name, shape, ir.Role.PARAMETER) for name, shape in shapes.items()]
+    variables += [
+        variable(name, shape) for name, shape in {"c": (1, 3, 3, 4), "g": (1, 2, 2, 4), "scores": (1, 2)}.items()
+    ]
+    v = {one.name: ir.whole(one) for one in variables}
+    body = (
+        ir.Conv2D(v["c"], HERE, ir.View("X", (1, 3, 3, 1), (9, 3, 1, 1)), v["F"]),
+        ir.Conv2D(v["g"], HERE, v["c"], v["D"], groups=2),
+        ir.MatMul(v["scores"], HERE, ir.View("g", (1, 16), (16, 1)), v["W"]),
+    )
+    program = ir.Program("two groups", tuple(variables), body, v["scores"], ir.ResultKind.REAL)
+    rng = np.random.default_rng(5)
     return FloatModel(program, {name: rng.normal(size=shape) for name, shape in shapes.items()})
 
 
@@ -218,3 +258,20 @@ def test_parts_are_what_views_go_through() -> None:
     assert (parts["FC"], parts["pool2"]) == ((2, 2, 12, 10), (2, 2, 12))
     assert all(int(np.prod(parts[one.name])) == one.size for one in program.variables)
     assert not any(name == "X" for axes, _ in SharedAxes(program).groups(sliced=False) for name, _ in axes)
+
+
+@pytest.mark.parametrize("made", [grouped, in_two_groups, read_as_rows])
+def test_weights_are_fitted_whatever_was_left_out_before(made: Callable[[], FloatModel]) -> None:
+    """A product that is made less often than in the whole model, since rows were left out that it goes through, and a convolution
+    with a single group left, are none of what the whole model has: they keep their weights."""
+    whole = made()
+    features = np.random.default_rng(4).normal(size=(20, whole.program.variable("X").size))
+    pruning = UnitPruning(whole, features, np.ones(len(features)))
+    for order in (1, -1):
+        model = SmallerModel.whole(whole)
+        while groups := [group for group in unit_groups(model.program, model.parts) if group.size > 1][::order]:
+            group = groups[0]
+            unit = pruning.least_missed(model, group) if pruning.is_summed(model, group) else 0
+            model = pruning.without(model, group, unit)
+            assert np.isfinite(outputs(model, features)).all()
+        assert all(group.size == 1 for group in unit_groups(model.program, model.parts))
