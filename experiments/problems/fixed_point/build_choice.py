@@ -23,24 +23,25 @@ AIMS: Mapping[str, str] = {
     "ram": LEAST_RAM,
     TOTAL_RAM: LEAST_RAM,
 }
-"""What a build is to take, by what a front is against first."""
+"""What a build is to take, by what a front is against."""
 
 
 @dataclass(frozen=True)
 class BuildChoice:
     """How the builds of one program are ordered. `predicted`: the program's metrics in the search, in which its RAM is that of the array of
-    temporaries; what a build takes beyond the first one is added to it."""
+    temporaries; the static RAM that a build takes beyond the first one is added to it. Stacks count where the device has to have room."""
 
     options: ModelOptions
     predicted: Mapping[str, float]
 
     @property
     def aim(self) -> str:
-        """What is to be small, in words: what is minimised, or what a front is against first. Where precision or the memory of variables
-        is what is asked for, in which builds do not differ, flash and cycles count alike."""
+        """What is to be small, in words: what is minimised, or what a front is against. Where precision or the memory of variables
+        is what is asked for, in which builds do not differ, or a front is against several of these, flash and cycles count alike."""
         if self.options.objective == FASTEST:
             return FEWEST_CYCLES
-        return AIMS.get(self.options.front[0], BALANCED) if self.options.front else BALANCED
+        aims = {AIMS.get(name, BALANCED) for name in self.options.front}
+        return aims.pop() if len(aims) == 1 else BALANCED
 
     def may_be(self, build: DeviceMeasurement) -> bool:
         """Whether the build has the -O level and the code shape that were asked for, where one was."""
@@ -61,7 +62,9 @@ class BuildChoice:
             return check
         beyond = frozenset(build.build for build in check.levels if self._violation(build, check.levels[0]))
         kept = best.fits and best.build not in beyond
-        within = "" if kept else ", and is nearest to the limits, which none keeps"
+        within = (
+            "" if not beyond else " within the limits" if kept else ", and is nearest to the limits, which none keeps"
+        )
         return replace(check, measured=best, reason=None, chosen_for=self.aim + within, beyond=beyond)
 
     def best(self, builds: Sequence[DeviceMeasurement]) -> DeviceMeasurement | None:
@@ -82,7 +85,7 @@ class BuildChoice:
 
     def _violation(self, build: DeviceMeasurement, first: DeviceMeasurement) -> float:
         """By which shares of them limits are broken that a build has a say in."""
-        asked, more = self.options, build.ram_bytes - first.ram_bytes
+        asked, more = self.options, build.sizes.static_ram_bytes - first.sizes.static_ram_bytes
         found = {
             "cycles": (build.cycles, asked.cycles_limit),
             "latency": (1000.0 * build.cycles / build.device.clock_hz, asked.latency_limit_ms),

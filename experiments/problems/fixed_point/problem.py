@@ -51,7 +51,7 @@ from kilotune.spaces.shiftry.candidates import ShiftryOptions
 from kilotune.spaces.shiftry.fitted_space import FittedSpace
 from kilotune.spaces.shiftry.program_decisions import ROUNDING
 from kilotune.spaces.shiftry.pruned_models import can_be_smaller
-from kilotune.spaces.shiftry.pruned_space import ALL, UNITS, PrunedSpace
+from kilotune.spaces.shiftry.pruned_space import ALL, UNITS, WHOLE_FIRST, PrunedSpace
 from kilotune.spaces.shiftry.quantised_space import QuantisedSpace
 from kilotune.spaces.shiftry.space import ShiftrySpace
 
@@ -157,7 +157,7 @@ class ModelProblem(TunedModel):
             return "Units left: all, as this model has no hidden units or choices that may be left out."
         if self.request.strategy != "front":
             return f"Units left: all, as the strategy {self.request.strategy} leaves none out; front does."
-        return "Units left: all."
+        return f"Units left: all; smaller models are tried after {WHOLE_FIRST} candidates of the whole one."
 
     def _lines_on_new_samples(self, trial: Trial) -> list[str]:
         limits = self.space.constraints

@@ -21,7 +21,13 @@ BOARD: Any = SimpleNamespace(name="board", clock_hz=1000, processor="atmega328p"
 
 def build(name: str, flash: int, cycles: float, ram: int = 100, fits: bool = True) -> Any:
     level, _, shape = name.partition(" ")
-    held = {"sizes": SimpleNamespace(flash_bytes=flash), "cycles": cycles, "ram_bytes": ram, "fits": fits}
+    sizes = SimpleNamespace(flash_bytes=flash, static_ram_bytes=ram)
+    held = {
+        "sizes": sizes,
+        "cycles": cycles,
+        "ram_bytes": ram + int(cycles),
+        "fits": fits,
+    }  # a stack that no limit is on
     return SimpleNamespace(level=level, shape=shape, build=name, device=BOARD, **held)
 
 
@@ -45,7 +51,9 @@ ANY = ModelOptions(level="any", shape="any", device={"name": "board"})
         ({"objective": "latency", "shape": "plain"}, "-O3 plain"),
         ({"objective": "latency", "level": "Os"}, "-Os plain"),
         ({"front": ("linked",)}, "-Os compact"),
-        ({"front": ("cycles", "flash")}, "-O3 unrolled16"),
+        ({"front": ("cycles",)}, "-O3 unrolled16"),
+        ({"front": ("flash", "cycles"), "level": "Os"}, "-Os plain"),  # neither leads, whichever is named first
+        ({"front": ("linked", "flash")}, "-Os compact"),
         ({"further_limits": {"linked": 2800}}, "-O2 plain"),  # of those within the limit 189 thousand
         ({"objective": "latency", "further_limits": {"linked": 2650}}, "-O3 plain"),
         ({"objective": "latency", "further_limits": {"linked": 1950}}, "-Os compact"),
@@ -70,6 +78,7 @@ def test_what_was_chosen_for_is_said_and_that_no_build_keeps_a_limit() -> None:
     assert BuildChoice(replace(ANY, front=("flash",)), {}).made(check).chosen_for == LEAST_FLASH
     limited = BuildChoice(replace(ANY, front=("linked",), further_limits={"linked": 2650}), {}).made(check)
     assert limited.measured is BUILDS_SEEN[4]
+    assert limited.chosen_for == f"{LEAST_FLASH} within the limits", "two builds are beyond them"
     assert limited.better is BUILDS_SEEN[2], "the faster build that is spoken of keeps the limit, too"
     broken = BuildChoice(replace(ANY, cycles_limit=50.0), {}).made(check)
     assert broken.chosen_for == f"{BALANCED}, and is nearest to the limits, which none keeps"
