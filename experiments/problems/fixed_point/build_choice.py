@@ -37,11 +37,11 @@ class BuildChoice:
     @property
     def aim(self) -> str:
         """What is to be small, in words: what is minimised, or what a front is against. Where precision or the memory of variables
-        is what is asked for, in which builds do not differ, or a front is against several of these, flash and cycles count alike."""
+        is what is asked for, in which builds do not differ, or a front is against cycles and memory, flash and cycles count alike."""
         if self.options.objective == FASTEST:
             return FEWEST_CYCLES
-        aims = {AIMS.get(name, BALANCED) for name in self.options.front}
-        return aims.pop() if len(aims) == 1 else BALANCED
+        aims = [AIMS.get(name, BALANCED) for name in self.options.front] or [BALANCED]
+        return BALANCED if FEWEST_CYCLES in aims and set(aims) != {FEWEST_CYCLES} else aims[0]
 
     def may_be(self, build: DeviceMeasurement) -> bool:
         """Whether the build has the -O level and the code shape that were asked for, where one was."""

@@ -54,6 +54,7 @@ ANY = ModelOptions(level="any", shape="any", device={"name": "board"})
         ({"front": ("cycles",)}, "-O3 unrolled16"),
         ({"front": ("flash", "cycles"), "level": "Os"}, "-Os plain"),  # neither leads, whichever is named first
         ({"front": ("linked", "flash")}, "-Os compact"),
+        ({"front": ("flash", "ram")}, "-Os compact"),  # nobody asked for cycles
         ({"further_limits": {"linked": 2800}}, "-O2 plain"),  # of those within the limit 189 thousand
         ({"objective": "latency", "further_limits": {"linked": 2650}}, "-O3 plain"),
         ({"objective": "latency", "further_limits": {"linked": 1950}}, "-Os compact"),
