@@ -138,10 +138,15 @@ class UnitPruning:
         found = [
             reader
             for reader in summed_weights(model.program)
-            if reader.parameter in self._readers and len(reader.taps_of(model.parts, group.axes, 0)) > 0
+            if self._has_same_bias(reader) and len(reader.taps_of(model.parts, group.axes, 0)) > 0
         ]
         times = _times(model, found, self._samples[:1])
         return [reader for reader in found if times.get(reader.parameter) == self._times.get(reader.parameter)]
+
+    def _has_same_bias(self, reader: SummedWeights) -> bool:
+        """Whether the whole model has that product with that bias: of a single sum that is left it may be another parameter, or none."""
+        whole = self._readers.get(reader.parameter)
+        return whole is not None and whole.bias == reader.bias
 
     def _moments(self, model: SmallerModel, group: UnitGroup) -> Iterator[tuple[SummedWeights, _Moments]]:
         """What the products that sum over a group meet, those of the whole model being what is aimed at."""

@@ -30,17 +30,19 @@ def least_ticks_in_any_bits(levels: Sequence[CmCandidates]) -> int:
 
 def _least_cost(costs: Sequence[LayerCost]) -> LayerCost:
     """What one layer asks of the accelerator at least. Its cores and their rows are the last one's."""
-    ticks = (min(max(cost.once_ticks) for cost in costs), min(max(cost.chained_ticks) for cost in costs))
+    # At more bits there may be more row blocks, which may be chained where those of the last one may not.
+    ticks = (min(max(each) for cost in costs for each in (cost.once_ticks, cost.chained_ticks)),)
+    flow = min(each for cost in costs for each in (cost.flow_ticks, cost.chained_flow_ticks))
     ports = PortTicks(
         _least_of([cost.ports.shared for cost in costs], Fraction(0)),
         _least_of([cost.ports.whole for cost in costs], 0.0),
     )
     return replace(
         costs[-1],
-        once_ticks=ticks[:1],
-        chained_ticks=ticks[1:],
-        flow_ticks=min(cost.flow_ticks for cost in costs),
-        chained_flow_ticks=min(cost.chained_flow_ticks for cost in costs),
+        once_ticks=ticks,
+        chained_ticks=ticks,
+        flow_ticks=flow,
+        chained_flow_ticks=flow,
         ports=ports,
         all_ticks=min(cost.all_ticks for cost in costs),
     )
