@@ -108,7 +108,7 @@ def _bias(
         alone = other.variable in fixed and reads.count(other.variable) == 1 and read.size == other.size == result.size
         if alone and _numbers(other) == sums and (sums == result.size or read == result):
             along = [stride for stride, extent in zip(other.strides, other.shape, strict=True) if stride and extent > 1]
-            return other.variable if sums == result.size or other.strides[axis] in along else None
+            return other.variable if sums in (1, result.size) or other.strides[axis] in along else None
     return None
 
 

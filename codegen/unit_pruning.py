@@ -135,18 +135,18 @@ class UnitPruning:
     def _summing(self, model: SmallerModel, group: UnitGroup) -> list[SummedWeights]:
         """Products that sum over a group, and that are made as often as in the whole model: only then each is what one of the whole model's
         became."""
-        found = [
-            reader
-            for reader in summed_weights(model.program)
-            if self._has_same_bias(reader) and len(reader.taps_of(model.parts, group.axes, 0)) > 0
-        ]
+        known = (self._with_its_bias(reader) for reader in summed_weights(model.program))
+        found = [reader for reader in known if reader and len(reader.taps_of(model.parts, group.axes, 0)) > 0]
         times = _times(model, found, self._samples[:1])
         return [reader for reader in found if times.get(reader.parameter) == self._times.get(reader.parameter)]
 
-    def _has_same_bias(self, reader: SummedWeights) -> bool:
-        """Whether the whole model has that product with that bias: of a single sum that is left it may be another parameter, or none."""
+    def _with_its_bias(self, reader: SummedWeights) -> SummedWeights | None:
+        """A product of a smaller model with the bias that it has in the whole one, or none if the two can't be compared: a number that was
+        added to all sums of several looks like the bias of the single one that is left."""
         whole = self._readers.get(reader.parameter)
-        return whole is not None and whole.bias == reader.bias
+        if whole is None or whole.bias not in (None, reader.bias):
+            return None
+        return replace(reader, bias=whole.bias)
 
     def _moments(self, model: SmallerModel, group: UnitGroup) -> Iterator[tuple[SummedWeights, _Moments]]:
         """What the products that sum over a group meet, those of the whole model being what is aimed at."""

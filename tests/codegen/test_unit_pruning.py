@@ -151,6 +151,55 @@ def test_units_are_left_out_one_after_the_other_by_what_the_whole_model_computes
     np.testing.assert_allclose(outputs(smaller, features), inputs @ best, atol=2e-2)
 
 
+def two_layers(columns: int, *, is_shared: bool) -> FloatModel:
+    """Two hidden layers of 4 and 2 units over `columns` vectors at once; the units 2 and 3 of the first are nearly equal. `is_shared`: one
+    number is added to all sums of the second layer, instead of one number to each."""
+    rng = np.random.default_rng(0)
+    sizes = {"a": 4, "b": 4, "h": 4, "c": 2, "d": 2, "k": 2, "scores": SCORES}
+    shapes = {"W1": (4, 3), "B1": (4, 1), "W2": (2, 4), "B2": (1 if is_shared else 2, 1), "W3": (SCORES, 2)}
+    variables = [variable("X", (3, columns), ir.Role.INPUT)]
+    variables += [variable(name, shape, ir.Role.PARAMETER) for name, shape in shapes.items()]
+    variables += [variable(name, (size, columns)) for name, size in sizes.items()]
+    v = {one.name: ir.whole(one) for one in variables}
+    to_all = ir.View("B2", (2, columns), (0 if is_shared else 1, 0))
+    body = (
+        ir.MatMul(v["a"], HERE, v["W1"], v["X"]),
+        ir.Add(v["b"], HERE, v["a"], ir.View("B1", (4, columns), (1, 0))),
+        ir.Tanh(v["h"], HERE, v["b"]),
+        ir.MatMul(v["c"], HERE, v["W2"], v["h"]),
+        ir.Add(v["d"], HERE, v["c"], to_all),
+        ir.Tanh(v["k"], HERE, v["d"]),
+        ir.MatMul(v["scores"], HERE, v["W3"], v["k"]),
+    )
+    parameters = {name: rng.normal(size=shape) for name, shape in shapes.items()}
+    parameters["B2"] += 3
+    parameters["W1"][3], parameters["B1"][3] = parameters["W1"][2] + 0.01, parameters["B1"][2]
+    program = ir.Program("layers", tuple(variables), body, v["scores"], ir.ResultKind.REAL)
+    return FloatModel(program, parameters)
+
+
+@pytest.mark.parametrize("is_shared", [False, True])
+@pytest.mark.parametrize("columns", [1, 3])
+def test_the_single_sum_that_is_left_is_fitted_with_the_bias_that_it_has_in_the_whole_model(
+    columns: int, *, is_shared: bool
+) -> None:
+    model = two_layers(columns, is_shared=is_shared)
+    features = np.random.default_rng(1).normal(size=(100, 3 * columns))
+    pruning, smaller = UnitPruning(model, features, np.ones(100)), smaller_of(model)
+
+    def sums_of_unit_0(one: FloatModel) -> FloatArray:
+        p, vectors = one.parameters, features.reshape(100, 3, columns)
+        hidden = np.tanh(np.einsum("ui,bin->bun", p["W1"], vectors) + p["B1"])
+        return np.einsum("u,bun->bn", p["W2"][0], hidden) + p["B2"][0]
+
+    for name, unit in (("k", 1), ("h", None)):
+        (group,) = (one for one in unit_groups(smaller.program, smaller.parts) if one.name == name)
+        gone = pruning.least_missed(smaller, group) if unit is None else unit
+        smaller = pruning.without(smaller, group, gone)
+    assert gone in (2, 3)
+    assert np.sqrt(np.square(sums_of_unit_0(smaller) - sums_of_unit_0(model)).mean()) < 0.01
+
+
 @pytest.mark.parametrize("way", [0, 1])
 def test_a_choice_that_is_left_out_takes_the_other_branch_and_its_weights_with_it(way: int) -> None:
     model = tree(2)
