@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -11,6 +11,7 @@ from kilotune.codegen import ir
 from kilotune.codegen.arrays import FloatArray, IntArray
 from kilotune.codegen.axis_parts import AxisParts
 from kilotune.codegen.shared_axes import Axis, taken
+from kilotune.codegen.straight_line import elements_of
 
 
 @dataclass(frozen=True)
@@ -86,32 +87,38 @@ def summed_weights(program: ir.Program) -> list[SummedWeights]:
         whole = reads.count(view.variable) == 1 and view == ir.whole(program.variable(view.variable))
         if whole and view.variable in fixed and other.variable not in fixed:
             sums = operation.out.shape[0 if on_left else -1]
-            bias = _bias(fixed, operation, 0 if on_left else len(operation.out.shape) - 1, every, reads)
+            bias = _bias(program, operation, 0 if on_left else len(operation.out.shape) - 1, every, reads)
             found.append(SummedWeights(row, view.variable, operation.taps, sums, on_left, bias))
     return found
 
 
 def _bias(
-    fixed: set[str], product: ir.MatMul | ir.Conv2D, axis: int, every: Sequence[ir.Operation], reads: Sequence[str]
+    program: ir.Program, product: ir.MatMul | ir.Conv2D, axis: int, every: Sequence[ir.Operation], reads: Sequence[str]
 ) -> str | None:
-    """The parameter that is added to what a product computes, one number for all of each sum, which `axis` of the result numbers."""
-    result, sums = product.out, product.out.shape[axis]
+    """The parameter that is added to what a product computes, the number of each sum to it, whose numbers `axis` of the result goes
+    through."""
+    result = product.out
     if reads.count(result.variable) > 1:
         return None
     for operation in every:
         views = [one for one in operation.operands if isinstance(one, ir.View)]
-        if not isinstance(operation, ir.Add) or [one.variable for one in views].count(result.variable) != 1:
+        if not isinstance(operation, ir.Add) or len(views) != 2 or result.variable not in {v.variable for v in views}:
             continue
-        read, other = (
-            sorted(views, key=lambda one: one.variable != result.variable)[:2] if len(views) > 1 else (result, result)
-        )
-        alone = other.variable in fixed and reads.count(other.variable) == 1 and read.size == other.size == result.size
-        if alone and _numbers(other) == sums and (sums == result.size or read == result):
-            along = [stride for stride, extent in zip(other.strides, other.shape, strict=True) if stride and extent > 1]
-            return other.variable if sums in (1, result.size) or other.strides[axis] in along else None
+        read, other = sorted(views, key=lambda one: one.variable != result.variable)
+        added = program.variable(other.variable)
+        alone = added.role is ir.Role.PARAMETER and reads.count(added.name) == 1
+        is_whole = added.size == result.shape[axis] and read.size == other.size == result.size
+        if alone and is_whole and _goes_by_sums(result, axis, read, other):
+            return added.name
     return None
 
 
-def _numbers(view: ir.View) -> int:
-    """How many elements a view has that are not the same one."""
-    return ir.count_elements(tuple(extent for extent, stride in zip(view.shape, view.strides, strict=True) if stride))
+def _goes_by_sums(result: ir.View, axis: int, read: ir.View, other: ir.View) -> bool:
+    """Whether `other` has the number of the sum at each place of `read`, a view of the result that may have another order."""
+    if read.offset != result.offset or other.offset != ir.Affine():
+        return False
+    places, seen = (elements_of(replace(one, offset=ir.Affine()), {}) for one in (result, read))
+    sums = np.full(max(places.max(), seen.max()) + 1, -1)
+    along = tuple(-1 if one == axis else 1 for one in range(places.ndim))
+    sums[places] = np.arange(result.shape[axis]).reshape(along)
+    return bool((sums[seen].reshape(-1) == elements_of(other, {}).reshape(-1)).all())

@@ -14,6 +14,7 @@ from rich.console import Console
 
 from kilotune.experiments.artefacts.inputs import files_read
 from kilotune.experiments.artefacts.output_file import check_output_file, write_whole
+from kilotune.experiments.notebook.blas_threads import one_blas_thread
 from kilotune.experiments.notebook.figures import figures_of
 from kilotune.experiments.notebook.frame import trials_frame
 from kilotune.experiments.notebook.live_line import Watch, watching
@@ -134,6 +135,7 @@ class TunedStudy:
         print_summary(self.outcome(), console)
         return text.getvalue()
 
+    @one_blas_thread()
     def resume(
         self,
         budget: str | Budget = "60s",

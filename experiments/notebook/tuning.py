@@ -10,6 +10,7 @@ from decimal import Decimal
 from typing import Any, SupportsIndex
 
 from kilotune.evaluators.compiled_library import find_compiler
+from kilotune.experiments.notebook.blas_threads import one_blas_thread
 from kilotune.experiments.notebook.handed_models import handed_over
 from kilotune.experiments.notebook.live_line import Watch
 from kilotune.experiments.notebook.tuned_study import TunedStudy, budget_of
@@ -37,6 +38,7 @@ LARGEST_SEED = 2**63 - 1
 MOST_JOBS = 1024
 
 
+@one_blas_thread()
 def tune(
     space: str | Space,
     *,

@@ -15,6 +15,7 @@ from kilotune.codegen.branch_pruning import branches, without_choice
 from kilotune.codegen.float_evaluator import run_float
 from kilotune.codegen.looped_steps import loop_steps
 from kilotune.codegen.reverse_accumulation import parameter_gradients
+from kilotune.codegen.summed_weights import summed_weights
 from kilotune.codegen.unit_pruning import FloatModel, SmallerModel, UnitPruning, unit_groups
 from tests.codegen.fixed.programs import HERE, variable
 
@@ -198,6 +199,40 @@ def test_the_single_sum_that_is_left_is_fitted_with_the_bias_that_it_has_in_the_
         smaller = pruning.without(smaller, group, gone)
     assert gone in (2, 3)
     assert np.sqrt(np.square(sums_of_unit_0(smaller) - sums_of_unit_0(model)).mean()) < 0.01
+
+
+@pytest.mark.parametrize(
+    ("read", "stored", "added", "bias"),
+    [
+        (ir.View("c", (6, 1), (1, 1)), (6, 1), ir.View("B", (6, 1), (1, 1)), "B"),
+        (ir.View("c", (2, 3), (3, 1)), (6,), ir.View("B", (2, 3), (3, 1)), "B"),
+        (ir.View("c", (3, 2), (1, 3)), (2, 3), ir.View("B", (3, 2), (1, 3)), "B"),  # both read in another order
+        (ir.View("c", (3, 2), (1, 3)), (3, 2), ir.View("B", (3, 2), (2, 1)), None),  # the sums are, the numbers are not
+        (
+            ir.View("c", (6, 1), (1, 1)),
+            (9, 1),
+            ir.View("B", (6, 1), (1, 1), ir.Affine(3)),
+            None,
+        ),  # a part of what is stored
+        (ir.View("c", (6, 1), (1, 1)), (9, 1), ir.View("B", (6, 1), (1, 1)), None),
+        (ir.View("c", (6, 1), (1, 1)), (1, 1), ir.View("B", (6, 1), (0, 0)), None),  # one number for all sums
+    ],
+)
+def test_a_bias_has_a_number_for_each_sum_in_their_order(
+    read: ir.View, stored: tuple[int, ...], added: ir.View, bias: str | None
+) -> None:
+    variables = [
+        variable("X", (INPUTS, 1), ir.Role.INPUT),
+        variable("W", (6, INPUTS), ir.Role.PARAMETER),
+        variable("B", stored, ir.Role.PARAMETER),
+        variable("c", (6, 1)),
+        variable("scores", read.shape),
+    ]
+    v = {one.name: ir.whole(one) for one in variables}
+    body = (ir.MatMul(v["c"], HERE, v["W"], v["X"]), ir.Add(v["scores"], HERE, read, added))
+    program = ir.Program("sums", tuple(variables), body, v["scores"], ir.ResultKind.REAL)
+    (found,) = summed_weights(program)
+    assert found.bias == bias
 
 
 @pytest.mark.parametrize("way", [0, 1])
