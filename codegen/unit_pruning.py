@@ -27,7 +27,8 @@ from kilotune.codegen.straight_line import NOWHERE, OperationInstance
 from kilotune.codegen.summed_weights import SummedWeights, summed_weights
 
 RIDGE = 1e-4
-"""What is added to the second moment of each input, in mean second moments: units that do the same leave their weights undetermined."""
+"""How much it counts that weights stay as they are, in mean second moments of their inputs: units that do the same leave them
+undetermined."""
 
 
 @dataclass(frozen=True)
@@ -167,6 +168,7 @@ class UnitPruning:
             moment, crossed = sums[reader.parameter]
             mean = float(np.diag(moment).mean()) or 1.0
             targets = crossed @ whole.of_sums(self._whole.parameters, self._whole.parts, model.units)
+            targets = targets + RIDGE * mean * reader.of_sums(model.parameters, model.parts, {})
             yield reader, _Moments(moment + RIDGE * mean * np.eye(len(moment)), targets)
 
 

@@ -179,6 +179,16 @@ def two_layers(columns: int, *, is_shared: bool) -> FloatModel:
     return FloatModel(program, parameters)
 
 
+def test_a_unit_that_adds_nothing_is_left_out_without_a_trace() -> None:
+    model = perceptron(4)
+    model.parameters["W1"][2], model.parameters["B1"][2] = 0.0, 0.0
+    features = np.random.default_rng(5).normal(size=(50, INPUTS))
+    pruning, (group,) = UnitPruning(model, features, np.ones(50)), unit_groups(model.program)
+    assert pruning.least_missed(smaller_of(model), group) == 2
+    smaller = pruning.without(smaller_of(model), group, 2)
+    np.testing.assert_allclose(outputs(smaller, features), outputs(model, features), rtol=1e-9, atol=1e-12)
+
+
 @pytest.mark.parametrize("is_shared", [False, True])
 @pytest.mark.parametrize("columns", [1, 3])
 def test_the_single_sum_that_is_left_is_fitted_with_the_bias_that_it_has_in_the_whole_model(
