@@ -11,7 +11,7 @@ limit is, some that short searches find near it are linked as well, and weigh mo
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
 import numpy as np
@@ -96,6 +96,16 @@ class CodeSize:
         of_kinds = kinds @ np.array([self.kinds.get(name, 0.0) for name in KINDS])
         code: IntArray = np.maximum(np.rint(self.base + (bits > 8) @ each + of_kinds), 0.0).astype(np.int64)
         return code
+
+    def moved_to(self, names: Sequence[str], linked: LinkedCode) -> CodeSize:
+        """That of a similar program, some of whose candidates were linked and whose variables are `names`: so many bytes more or less as
+        these are off by on average, and what is left then is its error (root mean square). It is as it was where none were linked."""
+        if not len(linked.code):
+            return self
+        each, of_kinds = [self.wide.get(name, 0.0) for name in names], [self.kinds.get(name, 0.0) for name in KINDS]
+        off = linked.code - (self.base + linked.wide @ np.array(each) + linked.kinds @ np.array(of_kinds))
+        moved, error = self.base + float(off.mean()), float(off.std())
+        return replace(self, base=round(moved, 1), error=round(error, 1))
 
 
 def stored_code_size(content: object) -> CodeSize | None:

@@ -22,7 +22,7 @@ from kilotune.evaluators.cost_model import Timing
 from kilotune.evaluators.device import Device
 from kilotune.evaluators.devices import cost_table, device_from_json
 from kilotune.evaluators.fixed_point.class_scores import ClassScore
-from kilotune.evaluators.fixed_point.fresh_inputs import PairedFlips, paired_flips
+from kilotune.evaluators.fixed_point.fresh_inputs import Finalist, PairedFlips, paired_flips
 from kilotune.evaluators.fixed_point.measuring import Task
 from kilotune.experiments.problems.device_check import DeviceCheck
 from kilotune.experiments.requests.request import TuneRequest, stored_fields
@@ -231,7 +231,9 @@ class TunedModel:
 
     def paired_flips(self, first: Trial, second: Trial) -> PairedFlips | None:
         """Whose class two candidates change on the same made-up inputs (`evaluators.fixed_point.fresh_inputs`)."""
-        return paired_flips(self.space.evaluator, self.lower(first.assignment), self.lower(second.assignment))
+        pair = (first.assignment, second.assignment)
+        one, other = (Finalist(self.of_candidate(a).space.evaluator, self.lower(a)) for a in pair)
+        return paired_flips(one, other)
 
 
 def task_of(

@@ -24,8 +24,8 @@ from kilotune.experiments.requests.request import TuneRequest
 from kilotune.search.budget import Budget
 from kilotune.search.space import Trial
 from kilotune.search.study import Study
+from kilotune.spaces.shiftry import models_in_turns
 from kilotune.spaces.shiftry import pruned_models as pruned_models_module
-from kilotune.spaces.shiftry import pruned_space
 from kilotune.spaces.shiftry.candidates import ShiftryOptions
 from kilotune.spaces.shiftry.closeness import Closeness, brought_closer
 from kilotune.spaces.shiftry.fitted_space import FittedSpace
@@ -125,7 +125,7 @@ def test_a_batch_of_several_models_is_measured_in_its_order() -> None:
 
 @pytest.mark.parametrize("fitted", [False, True])
 def test_the_front_has_smaller_models_and_is_found_again(fitted: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pruned_space, "WHOLE_FIRST", 50)
+    monkeypatch.setattr(models_in_turns, "WHOLE_FIRST", 50)
     runs = []
     for _ in range(2):
         space = space_of(redundant(), fitted)
