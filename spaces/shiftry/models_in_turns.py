@@ -7,7 +7,8 @@ searched one after the other, the largest first, until smaller ones are no bette
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
+from functools import partial
 
 from kilotune.search.front import Rank, Ranking
 from kilotune.search.hypervolume import GrowingFront
@@ -15,6 +16,9 @@ from kilotune.search.space import Assignment, Option, Procedure, Trial
 
 WHOLE_FIRST = 1000
 """Candidates of the whole model that are measured before smaller models are made, which takes seconds."""
+
+FIRST = 300
+"""Candidates of each model that are measured before models are compared, besides every option of every decision alone."""
 
 IN_VAIN = 2
 """Models one after the other that are no better, after which no smaller one is tried."""
@@ -64,25 +68,47 @@ def fronts_in_turns(
 
 
 def best_of_models(
-    ranking: Ranking, models: Iterator[Option], search_of: Callable[[Option], Procedure], prefixed: Prefixed
+    ranking: Ranking,
+    models: Iterable[Option],
+    search_of: Callable[[Option], Procedure],
+    first_of: Callable[[Option], int],
+    prefixed: Prefixed,
 ) -> Procedure:
-    """The models' own searches for what is best by `ranking`, one model after the other, until IN_VAIN of them are no better than the best
-    before them. `models`: their options, the largest model first; one that is not asked for need not be made."""
-    best, in_vain = None, 0
+    """The models' own searches for what is best by `ranking`: the first candidates of one after the other, as many as `first_of` says,
+    until IN_VAIN of them are no better than the best before them; then the search of the best goes on to its end. `models`: their
+    options, the largest model first; one that is not asked for need not be made."""
+    best, leader, in_vain = None, None, 0
     for option in models:
-        search, found = search_of(option), None
-        batch = next(search, None)
-        while batch is not None:
-            trials = yield [prefixed(option, candidate) for candidate in batch]
-            ranks = [ranking.rank(trial.measurement) for trial in trials]
-            found = min([*ranks, *(() if found is None else (found,))], default=None)
-            batch = _sent(search, trials)
+        begun = _Begun(search_of(option))
+        found = yield from begun.go_on(ranking, partial(prefixed, option), first_of(option))
         if found is not None and (best is None or found < best):
-            best, in_vain = found, 0
+            best, leader, in_vain = found, (option, begun), 0
             continue
         in_vain += 1
         if in_vain == IN_VAIN:
-            return
+            break
+    if leader is not None:
+        option, begun = leader
+        yield from begun.go_on(ranking, partial(prefixed, option), None)
+
+
+class _Begun:
+    """A search, and the batch that it waits for."""
+
+    def __init__(self, search: Procedure) -> None:
+        self._search, self._batch = search, next(search, None)
+
+    def go_on(
+        self, ranking: Ranking, prefixed: Callable[[Assignment], Assignment], most: int | None
+    ) -> Generator[list[Assignment], list[Trial], Rank | None]:
+        """Measure some `most` candidates, or all; the rank of the best of them."""
+        measured, ranks = 0, list[Rank]()
+        while self._batch is not None and (most is None or measured < most):
+            trials = yield [prefixed(candidate) for candidate in self._batch]
+            measured += max(1, len(trials))
+            ranks += [ranking.rank(trial.measurement) for trial in trials]
+            self._batch = _sent(self._search, trials)
+        return min(ranks, default=None)
 
 
 def _sent(search: Procedure, trials: list[Trial]) -> list[Assignment] | None:

@@ -44,7 +44,7 @@ from kilotune.spaces.shiftry.fitted_space import CODES, FITTED, FittedSpace
 from kilotune.spaces.shiftry.front_search import search_front
 from kilotune.spaces.shiftry.known_candidates import FrontQuestion
 from kilotune.spaces.shiftry.limited_search import search_within_limits
-from kilotune.spaces.shiftry.models_in_turns import best_of_models, fronts_in_turns
+from kilotune.spaces.shiftry.models_in_turns import FIRST, best_of_models, fronts_in_turns
 from kilotune.spaces.shiftry.offered_models import OfferedModels
 from kilotune.spaces.shiftry.pruned_models import PrunedModel, can_be_smaller, pruned_models
 from kilotune.spaces.shiftry.space import ShiftrySpace
@@ -300,9 +300,11 @@ class PrunedSpace:
         def search_of(option: Option) -> Procedure:
             return search_within_limits(_formats(self.of_units(option)), seed)
 
-        return best_of_models(
-            Ranking.of(self), chain((ALL,), (one.name for one in self._offered)), search_of, _with_units
-        )
+        def first_of(option: Option) -> int:
+            return FIRST + sum(len(decision.options) for decision in _formats(self.of_units(option)).decisions)
+
+        models = chain((ALL,), (one.name for one in self._offered))
+        return best_of_models(Ranking.of(self), models, search_of, first_of, _with_units)
 
 
 def _with_units(option: Option, candidate: Assignment) -> Assignment:
