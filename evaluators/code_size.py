@@ -97,15 +97,20 @@ class CodeSize:
         code: IntArray = np.maximum(np.rint(self.base + (bits > 8) @ each + of_kinds), 0.0).astype(np.int64)
         return code
 
-    def moved_to(self, names: Sequence[str], linked: LinkedCode) -> CodeSize:
-        """That of a similar program, some of whose candidates were linked and whose variables are `names`: so many bytes more or less as
-        these are off by on average, and what is left then is its error (root mean square). It is as it was where none were linked."""
+    def corrected_by(self, names: Sequence[str], linked: LinkedCode) -> CodeSize:
+        """That of a similar program, some of whose candidates were linked and whose variables are `names`: what is fitted to what these
+        take beyond this estimate is added to it, so that few of them do. As it was where none were linked."""
         if not len(linked.code):
             return self
         each, of_kinds = [self.wide.get(name, 0.0) for name in names], [self.kinds.get(name, 0.0) for name in KINDS]
         off = linked.code - (self.base + linked.wide @ np.array(each) + linked.kinds @ np.array(of_kinds))
-        moved, error = self.base + float(off.mean()), float(off.std())
-        return replace(self, base=round(moved, 1), error=round(error, 1))
+        rest = fitted_code_size(names, replace(linked, code=off))
+        return CodeSize(
+            round(self.base + rest.base, 1),
+            {name: round(known + rest.wide[name], 1) for name, known in zip(names, each, strict=True)},
+            {name: round(known + rest.kinds.get(name, 0.0), 1) for name, known in zip(KINDS, of_kinds, strict=True)},
+            rest.error,
+        )
 
 
 def stored_code_size(content: object) -> CodeSize | None:

@@ -168,8 +168,8 @@ class PrunedSpace:
         most = formats.most_imprecise / (len(self.task.features) if formats.classifies else 1)
         return pruned_models(self.task, most, self.work_memory, (SEMANTICS, self.whole.fingerprint))
 
-    def _model_of(self, option: Option) -> PrunedModel:
-        """KeyError for none that is offered."""
+    def model_of(self, option: Option) -> PrunedModel:
+        """The smaller model of an option. KeyError for none that is offered."""
         for one in self._offered:
             if one.name == option:
                 return one
@@ -183,7 +183,7 @@ class PrunedSpace:
     def of_units(self, option: Option) -> TunedFormats:
         """The problem of the model with these units. KeyError for none that is offered."""
         if option not in self._spaces:
-            model = self._model_of(option).model
+            model = self.model_of(option).model
             whole = FloatModel(self.task.program, self.task.parameters)
             task = replace(self.task, program=model.program, parameters=model.parameters, whole=whole)
             self._spaces[option] = self._formats_of(task)

@@ -67,8 +67,11 @@ SMALLEST = 0.1
 """Which share of what was found is linked, the smallest by estimate, where nearly all is told to be beyond the limit."""
 
 
-MOVED_BY = 6
-"""Candidates of a smaller model that are linked, to move the estimate of the whole model's code by."""
+CORRECTED_BY = 8
+"""Candidates of a smaller model that are linked after each of its short searches, to correct the estimate of the whole model's code by."""
+
+CORRECTING = (1, 2)
+"""Seeds of these searches, which have a limit."""
 
 
 def linked_flash_bytes(problem: TunedModel, candidate: Assignment) -> int:
@@ -121,8 +124,8 @@ class FormatsKnowingCode:
         return self.formats_of(task, self._within, self.code)
 
     def smaller(self, task: Task) -> TunedFormats:
-        """The space of a smaller model. Its code is the whole one's with fewer rounds: what is told of that is moved by some programs that
-        are linked."""
+        """The space of a smaller model. Its code is the whole one's with fewer rounds: what is told of that is corrected by some programs
+        that are linked."""
         smaller = dataclasses.replace(self.bundle, program=task.program, parameters=task.parameters)
         learning = _Learning(self.request, smaller, task, self.options, self.formats_of, lambda _: None)
         return self.formats_of(task, self._within, _recalled(learning, self.code))
@@ -181,7 +184,9 @@ def _recalled(learning: _Learning, whole: CodeSize | None) -> CodeSize:
     linker = learning.linker()
     of_whole = () if whole is None else (dataclasses.asdict(whole),)
     subject = (LEARNING, linker.formats.fingerprint, learning.options, learning.limit, *of_whole)
-    learnt = functools.cache(lambda: _learnt(learning, linker) if whole is None else _moved(learning, linker, whole))
+    learnt = functools.cache(
+        lambda: _learnt(learning, linker) if whole is None else _corrected(learning, linker, whole)
+    )
     with contextlib.closing(EvaluationCache()) as cache:
         known = KeptWork(cache, linker.formats).recalled(subject, lambda: dataclasses.asdict(learnt()))
     return stored_code_size(known) or learnt()
@@ -205,11 +210,17 @@ def _learnt(learning: _Learning, linker: _Linker) -> CodeSize:
     return code
 
 
-def _moved(learning: _Learning, linker: _Linker, whole: CodeSize) -> CodeSize:
-    """From what code of the whole model takes, and candidates that are linked: with a limit such as a short search finds near it."""
+def _corrected(learning: _Learning, linker: _Linker, whole: CodeSize) -> CodeSize:
+    """From what code of the whole model takes, and some candidates that are linked: with a limit such as short searches find near it."""
     names = [decision.name for decision in linker.formats.format_decisions]
-    some = _drawn(linker.formats) if learning.limit is None else learning.found(whole, 1)
-    return whole.moved_to(names, linker.linked(some[:MOVED_BY], near=True)[0])
+    if learning.limit is None:
+        return whole.corrected_by(names, linker.linked(_drawn(linker.formats)[:CORRECTED_BY], near=False)[0])
+    linked, code = None, whole
+    for seed in CORRECTING:
+        some = linker.linked(learning.found(code, seed)[:CORRECTED_BY], near=True)[0]
+        linked = some if linked is None else linked + some
+        code = whole.corrected_by(names, linked)
+    return code
 
 
 class _Linker:

@@ -159,9 +159,10 @@ class ModelProblem(TunedModel):
         needed = "front" if self.options.front else "refine"
         if self.request.strategy != needed:
             return f"Units left: all, as the strategy {self.request.strategy} leaves none out; {needed} does."
-        if not self.options.front:
-            return "Units left: all; smaller models are tried once the whole one has been searched."
-        return f"Units left: all; smaller models are tried after {WHOLE_FIRST} candidates of the whole one."
+        behind = (
+            f"{WHOLE_FIRST} candidates of the whole one" if self.options.front else "the whole one's first candidates"
+        )
+        return f"Units left: all; no smaller model that was tried is better. They are tried after {behind}."
 
     def _lines_on_new_samples(self, trial: Trial) -> list[str]:
         limits = self.space.constraints
