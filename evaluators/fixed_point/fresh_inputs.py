@@ -74,7 +74,7 @@ def paired_flips(first: Finalist, second: Finalist) -> PairedFlips | None:
 
 
 def _flipped(finalist: Finalist, inputs: FloatArray) -> npt.NDArray[np.bool_]:
-    """Of which inputs [inputs] a program gives another class than the float program."""
+    """Whether a program gives another class than the float program, by input [inputs]."""
     given = replace(finalist.samples.task, features=inputs, targets=np.zeros(len(inputs)))
     evaluator = finalist.samples.on(given)
     return np.asarray(evaluator.simulator.run(finalist.program)[0, :, 0] != evaluator.float_outputs[:, 0])

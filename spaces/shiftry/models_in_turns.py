@@ -79,7 +79,7 @@ def best_of_models(
     options, the largest model first; one that is not asked for need not be made."""
     best, leader, in_vain = None, None, 0
     for option in models:
-        begun = _Begun(search_of(option))
+        begun = _WaitingSearch(search_of(option))
         found = yield from begun.go_on(ranking, partial(prefixed, option), first_of(option))
         if found is not None and (best is None or found < best):
             best, leader, in_vain = found, (option, begun), 0
@@ -92,7 +92,7 @@ def best_of_models(
         yield from begun.go_on(ranking, partial(prefixed, option), None)
 
 
-class _Begun:
+class _WaitingSearch:
     """A search, and the batch that it waits for."""
 
     def __init__(self, search: Procedure) -> None:
