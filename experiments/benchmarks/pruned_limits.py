@@ -2,8 +2,8 @@
 
     python -m kilotune.experiments.benchmarks.pruned_limits [--share S] [--trials N] [--seeds N] [MODEL ...]
 
-For each generated model (`small_models`; 2000 test samples and more) or bundled one: `refine` with parameters stored in every way and rounded
-codes, within a share of the flash that the best program of 8 and 16 bits takes.
+For each generated model (`small_models`; 2000 test samples and more) or bundled one: `refine` with parameters stored in every way and
+rounded codes, within a share of the flash that the best program of 8 and 16 bits takes.
 """
 
 from __future__ import annotations
