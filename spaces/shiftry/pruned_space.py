@@ -159,13 +159,15 @@ class PrunedSpace:
 
     @property
     def models(self) -> dict[Option, PrunedModel]:
-        """The smaller models that are offered, by option, the largest first: those that in floats are as precise as the front goes, or as
-        is permitted."""
+        """The smaller models that are offered, by option, the largest first: those that in floats are as precise as the front goes; under
+        limits any."""
         return {one.name: one for one in self._offered}
 
     def _way(self) -> Iterator[PrunedModel]:
         formats = _formats(self.whole)
         most = formats.most_imprecise / (len(self.task.features) if formats.classifies else 1)
+        if self.options.precision_leads:  # whatever is most precise within the limits is wanted
+            most = math.inf
         return pruned_models(self.task, most, self.work_memory, (SEMANTICS, self.whole.fingerprint))
 
     def model_of(self, option: Option) -> PrunedModel:
