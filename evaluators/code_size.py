@@ -11,7 +11,7 @@ limit is, some that short searches find near it are linked as well, and weigh mo
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
 import numpy as np
@@ -96,6 +96,21 @@ class CodeSize:
         of_kinds = kinds @ np.array([self.kinds.get(name, 0.0) for name in KINDS])
         code: IntArray = np.maximum(np.rint(self.base + (bits > 8) @ each + of_kinds), 0.0).astype(np.int64)
         return code
+
+    def corrected_by(self, names: Sequence[str], linked: LinkedCode) -> CodeSize:
+        """That of a similar program, some of whose candidates were linked and whose variables are `names`: what is fitted to what these
+        take beyond this estimate is added to it, so that few of them do. As it was where none were linked."""
+        if not len(linked.code):
+            return self
+        each, of_kinds = [self.wide.get(name, 0.0) for name in names], [self.kinds.get(name, 0.0) for name in KINDS]
+        off = linked.code - (self.base + linked.wide @ np.array(each) + linked.kinds @ np.array(of_kinds))
+        rest = fitted_code_size(names, replace(linked, code=off))
+        return CodeSize(
+            round(self.base + rest.base, 1),
+            {name: round(known + rest.wide[name], 1) for name, known in zip(names, each, strict=True)},
+            {name: round(known + rest.kinds.get(name, 0.0), 1) for name, known in zip(KINDS, of_kinds, strict=True)},
+            rest.error,
+        )
 
 
 def stored_code_size(content: object) -> CodeSize | None:

@@ -159,13 +159,23 @@ class HasFlatView(Protocol):
 
 
 @runtime_checkable
+class HasFlatViews(HasFlatView, Protocol):
+    """Ability: a tree's first answers choose among several problems of independent decisions, of which `flat_view` is one."""
+
+    def flat_view_of(self, candidate: Assignment) -> Space:
+        """The `FlatSpace` of the candidates whose first answers are those of a candidate of this space, or of a flat view of it. Its
+        candidates are candidates of this space; with the answers that the flat view asks for, the given one is among them."""
+
+
+@runtime_checkable
 class HasFinish(HasFlatView, Protocol):
     """Ability: what costs much to decide can be decided for a single candidate of the flat view, which it makes better. So it is done
     for those alone that a search would end with."""
 
     def finished(self, candidate: Assignment, measurement: Measurement) -> Assignment | None:
-        """A candidate of the space: the given one of the flat view, finished. None where that cannot make it feasible. `measurement`: of
-        the given one, with metrics as well as they are known, which may be better than what the space measures."""
+        """A candidate of the space: the given one of the flat view (or of one of several), finished. None where that cannot make it
+        feasible. `measurement`: of the given one, with metrics as well as they are known, which may be better than what the space
+        measures."""
 
 
 @dataclass(frozen=True)

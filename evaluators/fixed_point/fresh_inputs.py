@@ -12,8 +12,10 @@ from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from kilotune.codegen import ir
+from kilotune.codegen.arrays import FloatArray
 from kilotune.codegen.fixed.table import FixedBatch
 from kilotune.evaluators.fixed_point.measuring import FixedPointEvaluator
 from kilotune.evaluators.fixed_point.similar_inputs import MOST_TOUCHED, inputs_for_margins, similar_inputs
@@ -47,10 +49,18 @@ class PairedFlips(NamedTuple):
     both: int
 
 
-def paired_flips(samples: FixedPointEvaluator, first: FixedBatch, second: FixedBatch) -> PairedFlips | None:
-    """Two programs of a classifier, a batch of one each, on the same made-up inputs like the samples of an evaluator. None for a program
-    that returns no class, and where it touches so much that there is no time for LEAST_PAIRED of them."""
-    task = samples.task
+class Finalist(NamedTuple):
+    """A program, a batch of one, and an evaluator of its model on the samples."""
+
+    samples: FixedPointEvaluator
+    program: FixedBatch
+
+
+def paired_flips(first: Finalist, second: Finalist) -> PairedFlips | None:
+    """Two programs of a classifier on the same made-up inputs like the samples, which are those of the first; the other one may be of a
+    smaller model. None for a program that returns no class, and where it touches so much that there is no time for LEAST_PAIRED of
+    them."""
+    samples, task = first.samples, first.samples.task
     if task.program.result_kind is not ir.ResultKind.CLASS:
         return None
     affordable = MOST_TOUCHED_PAIRED // max(1, samples.simulator.steps.elements_touched)
@@ -58,10 +68,16 @@ def paired_flips(samples: FixedPointEvaluator, first: FixedBatch, second: FixedB
     if count < LEAST_PAIRED:
         return None
     inputs = similar_inputs(task.features, count, PAIRED_SEED)
-    evaluator = samples.on(replace(task, features=inputs, targets=np.zeros(count)))
-    left, right = (evaluator.simulator.run(one)[0, :, 0] != evaluator.float_outputs[:, 0] for one in (first, second))
+    left, right = (_flipped(one, inputs) for one in (first, second))
     only_left, only_right, both = (int(flipped.sum()) for flipped in (left & ~right, right & ~left, left & right))
     return PairedFlips(count, len(task.features), only_left, only_right, both)
+
+
+def _flipped(finalist: Finalist, inputs: FloatArray) -> npt.NDArray[np.bool_]:
+    """Whether a program gives another class than the float program, by input [inputs]."""
+    given = replace(finalist.samples.task, features=inputs, targets=np.zeros(len(inputs)))
+    evaluator = finalist.samples.on(given)
+    return np.asarray(evaluator.simulator.run(finalist.program)[0, :, 0] != evaluator.float_outputs[:, 0])
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,7 @@ import numpy as np
 
 from kilotune.codegen.bundle import Bundle, load_bundle
 from kilotune.evaluators.executors.in_process import InProcessExecutor
-from kilotune.evaluators.fixed_point.fresh_inputs import PairedFlips, paired_flips
+from kilotune.evaluators.fixed_point.fresh_inputs import Finalist, PairedFlips, paired_flips
 from kilotune.evaluators.fixed_point.measuring import FixedPointEvaluator, Task
 from kilotune.experiments.benchmarks.small_models import generated_models, public_models, write_small_model
 from kilotune.experiments.models.catalogue import resolve_model
@@ -81,7 +81,8 @@ class Comparable:
 
     def paired_flips(self, first: Trial, second: Trial) -> PairedFlips | None:
         """Whose class either changes."""
-        return paired_flips(self.space.evaluator, *(self.space.lower([one.assignment]) for one in (first, second)))
+        one, other = (Finalist(self.space.evaluator, self.space.lower([t.assignment])) for t in (first, second))
+        return paired_flips(one, other)
 
 
 def delivered(space: RankedBy, study: Study, result: Result, answer: Trial) -> Trial:

@@ -21,7 +21,16 @@ from kilotune.experiments.studies.measured_finalists import PRECISION
 from kilotune.search.corrected_estimate import CorrectedEstimate
 from kilotune.search.encoding import CandidateKey
 from kilotune.search.front import Rank, Ranking
-from kilotune.search.space import Assignment, FlatSpace, HasFinish, HasFlatView, Measurement, Space, Trial
+from kilotune.search.space import (
+    Assignment,
+    FlatSpace,
+    HasFinish,
+    HasFlatView,
+    HasFlatViews,
+    Measurement,
+    Space,
+    Trial,
+)
 from kilotune.search.strategies.moves import Move, Moves
 from kilotune.search.study import Study
 
@@ -95,7 +104,7 @@ class LinkedDescent:
     def run(self) -> bool:
         """Link, descend and finish; True when that has come to its end."""
         self._take(self._first_within(self._measured.values(), self._rank(self.best)))
-        flat: Space = self._space.flat_view() if isinstance(self._space, HasFlatView) else self._space
+        flat = self._flat_view_of(self.best)
         if isinstance(flat, FlatSpace):
             home = self._start(flat)
             while home is not None:
@@ -104,6 +113,12 @@ class LinkedDescent:
         if isinstance(self._space, HasFinish):
             self._finish(self._space)
         return True
+
+    def _flat_view_of(self, trial: Trial) -> Space:
+        """The candidates that differ from a trial's by independent decisions."""
+        if isinstance(self._space, HasFlatViews):
+            return self._space.flat_view_of(trial.assignment)
+        return self._space.flat_view() if isinstance(self._space, HasFlatView) else self._space
 
     def _start(self, flat: FlatSpace) -> Trial | None:
         """The best candidate of the flat view that is known to keep the limit: that of the best, or another."""
@@ -120,7 +135,13 @@ class LinkedDescent:
 
     def _of(self, flat: FlatSpace) -> list[Trial]:
         """Candidates of the flat view that were measured."""
-        return [trial for trial in self._measured.values() if len(trial.assignment) == len(flat.decisions)]
+        asked = {decision.name: decision.options for decision in flat.decisions}
+        return [
+            trial
+            for trial in self._measured.values()
+            if trial.assignment.keys() == asked.keys()
+            and all(option in asked[name] for name, option in trial.assignment.items())
+        ]
 
     def _step(self, flat: FlatSpace, moves: Moves, home: Trial) -> Trial | None:
         """The best neighbour that is better and links within the limit: by one change, or by two that pay for one another."""
@@ -150,7 +171,7 @@ class LinkedDescent:
     def _finish(self, space: HasFinish) -> None:
         """Finish the best candidates that link within the limit, and take what is better. What is measured as exactly as precise computes
         the same, and is finished once."""
-        flat = space.flat_view()
+        flat = self._flat_view_of(self.best)
         assert isinstance(flat, FlatSpace)
         begun, self._links_left = set[Rank](), LINKED_TO_FINISH
         for trial in sorted(self._of(flat), key=self._rank):

@@ -19,6 +19,7 @@ from kilotune.search.space import (
     HasFallback,
     HasFinish,
     HasFlatView,
+    HasFlatViews,
     HasOpening,
     HasProcedure,
     HasShortSearch,
@@ -64,6 +65,33 @@ def check_flat_view(probe: Probe) -> None:
                 raise probe.error(
                     "flat view", expected=f"a bound of at most {loss}", found=str(bound), candidate=candidate
                 )
+
+
+def check_flat_views(probe: Probe) -> None:
+    """The flat view of a candidate offers its answers; its candidates are the space's, measure the same, and have the same view."""
+    space = probe.space
+    if not isinstance(space, HasFlatViews):
+        return
+    rng = np.random.default_rng(probe.seed)
+    for first in (random_draw(space)(rng) for _ in range(min(probe.samples, 4))):
+        view = space.flat_view_of(first)
+        if not isinstance(view, FlatSpace):
+            raise probe.error("flat views", expected="a space with `decisions`", found=type(view).__name__)
+        offered = {decision.name: decision.options for decision in view.decisions}
+        if not all(first.get(name) in options for name, options in offered.items()):
+            raise probe.error(
+                "flat views", expected="its own answers among those", found=repr(offered), candidate=first
+            )
+        candidate = random_draw(view)(rng)
+        _require_candidate(probe, "flat views", candidate)
+        seen, whole = probe.evaluate([candidate], view), probe.evaluate([candidate])
+        if seen != whole:
+            raise probe.error(
+                "flat views", expected=f"{whole[0]}, as measured", found=str(seen[0]), candidate=candidate
+            )
+        again = space.flat_view_of(candidate)
+        if not isinstance(again, FlatSpace) or again.decisions != view.decisions:
+            raise probe.error("flat views", expected="the same view again", found="another", candidate=candidate)
 
 
 def check_procedure(probe: Probe) -> None:

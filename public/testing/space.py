@@ -22,6 +22,7 @@ _CHECKS: tuple[tuple[str, Callable[[Probe], None]], ...] = (
     ("batch", measurements.check_batch),
     ("bound", measurements.check_bound),
     ("flat view", abilities.check_flat_view),
+    ("flat views", abilities.check_flat_views),
     ("procedure", abilities.check_procedure),
     ("core", abilities.check_core),
     ("opening", abilities.check_opening),

@@ -6,6 +6,8 @@ a constraint, with one that gives room at less than what the other gains.
 Where a part of the options is a problem of its own, that one is searched first: what it ends at, the whole begins with. A larger choice so
 costs the time that the smaller one takes, not its answer. A search of the space's own that sees farther (its opening) comes next.
 
+In a space of several flat views, whose opening may end in any of them, local search goes on in that one.
+
 Where candidates can be finished, what the search settles at is. A finished candidate may keep a constraint that it broke before, so those
 follow that would be better if it did.
 """
@@ -17,7 +19,17 @@ from collections.abc import Generator
 
 from kilotune.search.front import Rank
 from kilotune.search.own_strategies import Needs, OwnStrategy
-from kilotune.search.space import Assignment, HasCore, HasFinish, HasOpening, HasProcedure, Procedure, Space, Trial
+from kilotune.search.space import (
+    Assignment,
+    HasCore,
+    HasFinish,
+    HasFlatViews,
+    HasOpening,
+    HasProcedure,
+    Procedure,
+    Space,
+    Trial,
+)
 from kilotune.search.strategies.local import DescentSteps, LocalSearch, MeasuredCandidate
 from kilotune.search.strategies.moves import Moves
 
@@ -38,6 +50,7 @@ class RefineSearch(LocalSearch):
     """Local search with a warm start. For a space without a procedure it begins as plain local search."""
 
     def __init__(self, space: Space, seed: int) -> None:
+        self._whole = space
         self._finishing = space if isinstance(space, HasFinish) else None
         super().__init__(space if self._finishing is None else self._finishing.flat_view(), seed)
         self._seed = seed
@@ -47,9 +60,18 @@ class RefineSearch(LocalSearch):
         """The best-ranked candidate of the procedure's; in a space with a core, what a search of that finds from there; or what the
         space's opening finds, where that is better."""
         here = yield from self._of_core((yield from self._first()))
-        opening = self._space.opening(self._seed) if isinstance(self._space, HasOpening) else None
+        opening = self._opening()
         met = [] if opening is None else (yield from self._met(opening))
-        return min([here, *met], key=lambda measured: measured.rank)
+        here = min([here, *met], key=lambda measured: measured.rank)
+        if isinstance(self._whole, HasFlatViews):
+            self._space = self._whole.flat_view_of(here.candidate)
+            self._moves = Moves(self._space)
+        return here
+
+    def _opening(self) -> Procedure | None:
+        """That of the space, else that of its flat view."""
+        opens = self._whole if isinstance(self._whole, HasOpening) else self._space
+        return opens.opening(self._seed) if isinstance(opens, HasOpening) else None
 
     def _of_core(self, here: MeasuredCandidate) -> DescentSteps:
         """What a search of the core finds from here; `here` in a space without one."""

@@ -34,7 +34,8 @@ def unpacked(content: bytes | None, rounded: Encodings) -> dict[int, ParameterEn
     if sum(sizes) != len(numbers):
         return None
     found = dict[int, ParameterEncoding]()
-    for column, part in zip(columns, np.split(numbers, np.cumsum(sizes)[:-1]), strict=True):
+    parts = np.split(numbers, np.cumsum(sizes))[:-1]  # of no column, none
+    for column, part in zip(columns, parts, strict=True):
         before = _given(rounded[column])
         codes = part.reshape(before.codes.shape).astype(before.codes.dtype)
         found[column] = replace(rounded[column], given=replace(before, codes=codes))

@@ -8,8 +8,8 @@ whole model does (`closeness`), it is offered, and leaving out goes on from it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import Any
 
@@ -47,11 +47,15 @@ MOST_MODELS = 8
 @dataclass(frozen=True)
 class PrunedModel:
     """A model some of whose units or choices were left out. `name`: what it has. `off`: the share of training samples whose class
-    changes, to which its weights are not fitted; of a numerical model the root mean square error."""
+    changes, to which its weights are not fitted; of a numerical model the root mean square error. `left_out`: by what its units are
+    places of, which of the whole model's are gone, counted from 0; `choices`: which are not made any more, and which of their branches is
+    taken (0 or 1)."""
 
     model: FloatModel
     name: str
     off: float
+    left_out: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    choices: tuple[tuple[str, int], ...] = ()
 
 
 def stored_numbers(model: FloatModel) -> int:
@@ -89,7 +93,13 @@ def pruned_models(
         before = way.offered(model)
         if not before.off <= most_off:
             return
-        yield PrunedModel(_in_single_precision(before.model), _left(whole, before.model), before.off)
+        yield PrunedModel(
+            _in_single_precision(before.model),
+            _left(whole, before.model),
+            before.off,
+            _left_out(whole, before.model),
+            before.model.choices,
+        )
 
 
 @dataclass(frozen=True)
@@ -184,6 +194,15 @@ def _left(whole: FloatModel, model: SmallerModel) -> str:
     left_choices = {branch.name for branch in branches(model.program)}
     gone = dict.fromkeys(one.name for one in branches(whole.program) if one.name not in left_choices)
     return ", ".join([*words, *(f"without {name}" for name in gone)])
+
+
+def _left_out(whole: FloatModel, model: SmallerModel) -> dict[str, tuple[int, ...]]:
+    """By the names of the whole model's groups, which of their units a smaller model has not."""
+    gone = {}
+    for group in unit_groups(whole.program):
+        kept = next((model.units[axis] for axis in group.axes if axis in model.units), np.arange(group.size))
+        gone[group.name] = tuple(sorted(set(range(group.size)) - set(kept.tolist())))
+    return {name: places for name, places in gone.items() if places}
 
 
 def _in_single_precision(model: FloatModel) -> FloatModel:

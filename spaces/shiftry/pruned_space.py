@@ -2,14 +2,17 @@
 
 The smaller models lie on one way, each a tenth smaller than the one before (`pruned_models`). So the decision is how far to go on it. Each
 of them is a program of its own with formats of its own, all of which are compared with the whole model. Searches that need independent
-decisions look at the whole model (the flat view); the search for a front goes on with those models whose programs are on it.
+decisions look at the whole model (the flat view); the search for a front goes on with those models whose programs are on it, and under
+limits `refine` goes on in the model in which its opening has found the best.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import chain
 from typing import TypeVar
 
 from kilotune.codegen.fixed.table import FixedBatch
@@ -18,8 +21,8 @@ from kilotune.codegen.profile import Profile
 from kilotune.codegen.unit_pruning import FloatModel
 from kilotune.evaluators.fixed_point.measuring import FixedPointEvaluator, Task
 from kilotune.search.fingerprint import fingerprint
-from kilotune.search.front import Rank, Ranking
-from kilotune.search.hypervolume import GrowingFront
+from kilotune.search.flat_state import FlatView
+from kilotune.search.front import Ranking
 from kilotune.search.racing import Hurdle
 from kilotune.search.space import (
     Assignment,
@@ -30,8 +33,8 @@ from kilotune.search.space import (
     Objective,
     Option,
     Procedure,
+    Space,
     State,
-    Trial,
     answered,
 )
 from kilotune.search.work_memory import WorkMemory
@@ -40,7 +43,10 @@ from kilotune.spaces.shiftry.fitted_front import Promising, search_fitted_front
 from kilotune.spaces.shiftry.fitted_space import CODES, FITTED, FittedSpace
 from kilotune.spaces.shiftry.front_search import search_front
 from kilotune.spaces.shiftry.known_candidates import FrontQuestion
-from kilotune.spaces.shiftry.pruned_models import PrunedModel, pruned_models
+from kilotune.spaces.shiftry.limited_search import search_within_limits
+from kilotune.spaces.shiftry.models_in_turns import FIRST, best_of_models, fronts_in_turns
+from kilotune.spaces.shiftry.offered_models import OfferedModels
+from kilotune.spaces.shiftry.pruned_models import PrunedModel, can_be_smaller, pruned_models
 from kilotune.spaces.shiftry.space import ShiftrySpace
 
 UNITS = "units of layers"
@@ -48,9 +54,6 @@ UNITS = "units of layers"
 
 ALL = "all"
 """The option of the whole model."""
-
-WHOLE_FIRST = 1000
-"""Candidates of the whole model that are measured before smaller models are made, which takes seconds."""
 
 SEMANTICS = 2
 """Version of which units are left out and what weights are then, part of the fingerprint."""
@@ -103,6 +106,7 @@ class PrunedSpace:
         """`whole`: the problem of the whole model; `formats_of`: that of a smaller one."""
         self.whole, self._formats_of = whole, formats_of
         self._spaces: dict[Option, TunedFormats] = {ALL: whole}
+        self._offered = OfferedModels(self._way)
 
     @property
     def work_memory(self) -> WorkMemory:
@@ -153,13 +157,25 @@ class PrunedSpace:
         """Hash of the task and the options."""
         return fingerprint("shiftry with fewer units", SEMANTICS, self.whole.fingerprint)
 
-    @cached_property
+    @property
     def models(self) -> dict[Option, PrunedModel]:
-        """The smaller models that are offered, by option, the largest first: those that in floats are as precise as the front goes."""
+        """The smaller models that are offered, by option, the largest first: those that in floats are as precise as the front goes; under
+        limits any."""
+        return {one.name: one for one in self._offered}
+
+    def _way(self) -> Iterator[PrunedModel]:
         formats = _formats(self.whole)
         most = formats.most_imprecise / (len(self.task.features) if formats.classifies else 1)
-        subject = (SEMANTICS, self.whole.fingerprint)
-        return {one.name: one for one in pruned_models(self.task, most, self.work_memory, subject)}
+        if self.options.precision_leads:  # whatever is most precise within the limits is wanted
+            most = math.inf
+        return pruned_models(self.task, most, self.work_memory, (SEMANTICS, self.whole.fingerprint))
+
+    def model_of(self, option: Option) -> PrunedModel:
+        """The smaller model of an option. KeyError for none that is offered."""
+        for one in self._offered:
+            if one.name == option:
+                return one
+        raise KeyError(option)
 
     @cached_property
     def units(self) -> Decision:
@@ -169,7 +185,7 @@ class PrunedSpace:
     def of_units(self, option: Option) -> TunedFormats:
         """The problem of the model with these units. KeyError for none that is offered."""
         if option not in self._spaces:
-            model = self.models[option].model
+            model = self.model_of(option).model
             whole = FloatModel(self.task.program, self.task.parameters)
             task = replace(self.task, program=model.program, parameters=model.parameters, whole=whole)
             self._spaces[option] = self._formats_of(task)
@@ -196,6 +212,21 @@ class PrunedSpace:
     def flat_view(self) -> ShiftrySpace:
         """The candidates of the whole model with rounded codes."""
         return _formats(self.whole)
+
+    def flat_view_of(self, candidate: Assignment) -> Space:
+        """The candidates of a candidate's model with rounded codes."""
+        if UNITS not in candidate:
+            return self.flat_view()
+        formats = _formats(self.of_candidate(candidate))
+        units = Decision(UNITS, (candidate[UNITS],))
+        return FlatView(self, (units, *formats.decisions), -math.inf)
+
+    def finished(self, candidate: Assignment, measurement: Measurement) -> Assignment | None:
+        """The candidate with fitted codes, where these may be; see `FittedSpace.finished`."""
+        space = self.of_candidate(candidate)
+        if not isinstance(space, FittedSpace):
+            return None
+        return space.finished(candidate, measurement)
 
     def procedure(self) -> Procedure:
         """The paper's, on the whole model."""
@@ -252,45 +283,35 @@ class PrunedSpace:
         )
 
     def _rounded_fronts(self, asked: FrontQuestion, seed: int) -> Procedure:
-        """One batch after the other of a model's own search: of the model that has measured fewest candidates for each point that it has
-        on the common front, and one more."""
-        ranking, front = Ranking.of(self), GrowingFront(asked.reference)
-        origins: dict[Rank, Option] = {}
-        searches, waiting, measured = (
-            dict[Option, Procedure](),
-            dict[Option, list[Assignment] | None](),
-            dict[Option, int](),
-        )
+        def search_of(option: Option) -> Procedure:
+            return search_front(_formats(self.of_units(option)), asked, seed)
 
-        def begin(options: Sequence[Option]) -> None:
-            for option in options:
-                searches[option] = search_front(_formats(self.of_units(option)), asked, seed)
-                waiting[option], measured[option] = next(searches[option], None), 0
+        def smaller() -> tuple[Option, ...]:
+            return tuple(self.models)
 
-        begin((ALL,))
-        while True:
-            if len(searches) == 1 and (measured[ALL] >= WHOLE_FIRST or waiting[ALL] is None):
-                begin(tuple(self.models))
-            points = [origins[losses] for losses in front.losses]
-            going_on = [(option, batch) for option, batch in waiting.items() if batch is not None]
-            if not going_on:
-                return
-            option, batch = min(going_on, key=lambda one: measured[one[0]] / (1 + points.count(one[0])))
-            trials = yield [candidate if option == ALL else {UNITS: option, **candidate} for candidate in batch]
-            measured[option] += max(1, len(batch))  # one that proposes nothing has thought about it
-            for trial in trials:
-                losses = ranking.losses(trial.measurement)
-                if ranking.violation(trial.measurement) == 0.0 and front.add(losses):
-                    origins[losses] = option
-            waiting[option] = _sent(searches[option], trials)
+        return fronts_in_turns(Ranking.of(self), asked.reference, ALL, smaller, search_of, _with_units)
+
+    def opening(self, seed: int) -> Procedure | None:
+        """Under limits: the search for what is best within them, in one model after the other; see `spaces.shiftry.models_in_turns`."""
+        formats = _formats(self.whole)
+        if not can_be_smaller(self.task.program) or not self.options.precision_leads:
+            return formats.opening(seed)
+        if not formats.limits_are_costs:
+            return None
+
+        def search_of(option: Option) -> Procedure:
+            return search_within_limits(_formats(self.of_units(option)), seed)
+
+        def first_of(option: Option) -> int:
+            return FIRST + sum(len(decision.options) for decision in _formats(self.of_units(option)).decisions)
+
+        models = chain((ALL,), (one.name for one in self._offered))
+        return best_of_models(Ranking.of(self), models, search_of, first_of, _with_units)
 
 
-def _sent(search: Procedure, trials: list[Trial]) -> list[Assignment] | None:
-    """The next batch of a search; None when it has ended."""
-    try:
-        return search.send(trials)
-    except StopIteration:
-        return None
+def _with_units(option: Option, candidate: Assignment) -> Assignment:
+    """A candidate of the model of an option, as one of this space. That of the whole model is the flat view's, as it stands."""
+    return candidate if option == ALL else {UNITS: option, **candidate}
 
 
 def _formats(space: TunedFormats) -> ShiftrySpace:

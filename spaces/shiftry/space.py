@@ -111,10 +111,15 @@ class ShiftrySpace(ShiftryCandidates):
 
     def opening(self, seed: int) -> Procedure | None:
         """Under limits, where more is offered than the paper's formats: the search for a front, at the limits."""
-        if not self.options.precision_leads or self.core() is None:
+        if not self.options.precision_leads or self.core() is None or not self.limits_are_costs:
             return None
+        return search_within_limits(self, seed)
+
+    @property
+    def limits_are_costs(self) -> bool:
+        """Whether all limits are on what is known of candidates without running them."""
         first = self.costs([{decision.name: decision.options[0] for decision in self.decisions}])[0]
-        return search_within_limits(self, seed) if all(limit.metric in first for limit in self.constraints) else None
+        return all(limit.metric in first for limit in self.constraints)
 
     def model(self, trials: Sequence[Trial]) -> CandidateModel:
         """Bitwidths and scales as a CP-SAT model; see `spaces.shiftry.model`."""

@@ -320,6 +320,14 @@ class GoodView(ToyTree):
 
 
 @dataclass(frozen=True)
+class ViewsElsewhere(GoodView):
+    """The view of a candidate does not offer its answers."""
+
+    def flat_view_of(self, candidate: Assignment) -> FlatView:
+        return FlatView(self, tuple(Decision(name, (3 - int(answer),)) for name, answer in candidate.items()), 0.0)
+
+
+@dataclass(frozen=True)
 class FinishesAstray(GoodView):
     """What it finishes answers a decision that nobody asks."""
 

@@ -46,6 +46,7 @@ from tests.public.broken_spaces import (
     TooSure,
     Twins,
     Unmeasured,
+    ViewsElsewhere,
 )
 
 
@@ -87,6 +88,7 @@ BROKEN = [
     (TooSure("broken", OPTIONS), "bound"),
     (SaysImpossible("broken", OPTIONS), "bound"),
     (OtherView(), "flat view"),
+    (ViewsElsewhere(), "flat views"),
     (Astray("broken", OPTIONS), "procedure"),
     (Moody("broken", OPTIONS), "procedure"),
     (Fickle("broken", OPTIONS), "opening"),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -25,6 +25,7 @@ from kilotune.experiments.artefacts.inputs import files_read
 from kilotune.experiments.problems.fixed_point.model import TunedModel
 from kilotune.experiments.problems.program_profile import ProgramProfile
 from kilotune.search.space import Trial
+from kilotune.spaces.shiftry.pruned_models import PrunedModel
 
 README = "README.md"
 
@@ -47,8 +48,26 @@ def export_program(
         {**decisions(problem, trial), "profile": profile.as_json()},
         project_target(target),
         level or problem.level,
-        profile.markdown,
+        _smaller_model(problem.pruned) + profile.markdown,
     )
+
+
+def _smaller_model(pruned: PrunedModel | None) -> str:
+    """Which units and choices of the trained model the program has not, as a section of its README.md."""
+    if pruned is None:
+        return ""
+    units = [f"- {name}: {_listed(places)}" for name, places in pruned.left_out.items()]
+    choices = [f"- the choice {name}: always its {('first', 'second')[way]} branch" for name, way in pruned.choices]
+    said = "The program is that of a smaller model. Of the trained one these places, counted from 0, were left out, and the weights that"
+    return (
+        f"\n## Left out of the model\n\n{said}\nare left were fitted to what it does.\n\n"
+        + "\n".join([*units, *choices])
+        + "\n"
+    )
+
+
+def _listed(places: Sequence[int]) -> str:
+    return ", ".join(map(str, places))
 
 
 def export_batch(
@@ -137,8 +156,16 @@ def decisions(problem: TunedModel, trial: Trial) -> dict[str, object]:
         **({} if scaling is None else {"features": dataclasses.asdict(scaling)}),
         **({} if problem.bundle.order is None else {"feature_order": problem.bundle.order.places}),
         **({"classes": list(names)} if names else {}),
+        **_left_out(problem.pruned),
         **formats_of(problem.lower(trial.assignment)),
     }
+
+
+def _left_out(pruned: PrunedModel | None) -> dict[str, object]:
+    if pruned is None:
+        return {}
+    units = {name: list(places) for name, places in pruned.left_out.items()}
+    return {"left_out": {"units": units, "choices": [list(one) for one in pruned.choices]}}
 
 
 def formats_of(batch: FixedBatch) -> dict[str, object]:

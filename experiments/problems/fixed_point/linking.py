@@ -8,6 +8,7 @@ import contextlib
 import dataclasses
 import functools
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -20,10 +21,11 @@ from kilotune.evaluators.code_size import KINDS, CodeSize, LinkedCode, fitted_co
 from kilotune.evaluators.executors.cache import EvaluationCache
 from kilotune.evaluators.executors.in_process import InProcessExecutor
 from kilotune.evaluators.executors.kept_work import KeptWork
+from kilotune.evaluators.fixed_point.measuring import Task
 from kilotune.evaluators.on_device import target_of
 from kilotune.evaluators.simulated import DeviceError, of_emitted
 from kilotune.experiments.problems.fixed_point.export import emit_for_device
-from kilotune.experiments.problems.fixed_point.model import ModelOptions, TunedModel, TunedSpace
+from kilotune.experiments.problems.fixed_point.model import ModelOptions, TunedModel
 from kilotune.experiments.requests.request import TuneRequest, whole_bytes
 from kilotune.search.budget import Budget
 from kilotune.search.front import Ranking
@@ -32,6 +34,7 @@ from kilotune.search.study import Study
 from kilotune.spaces.objectives import DEFAULT, LINKED
 from kilotune.spaces.shiftry.candidates import ShiftryCandidates
 from kilotune.spaces.shiftry.formats import DEFAULT_BITS, DEMOTED_BITS, parse_format
+from kilotune.spaces.shiftry.pruned_space import TunedFormats
 from kilotune.spaces.shiftry.space import ShiftrySpace
 
 LEARNING = 1
@@ -64,6 +67,13 @@ SMALLEST = 0.1
 """Which share of what was found is linked, the smallest by estimate, where nearly all is told to be beyond the limit."""
 
 
+CORRECTED_BY = 8
+"""Candidates of a smaller model that are linked after each of its short searches, to correct the estimate of the whole model's code by."""
+
+CORRECTING = (1, 2)
+"""Seeds of these searches, which have a limit."""
+
+
 def linked_flash_bytes(problem: TunedModel, candidate: Assignment) -> int:
     """Flash of the whole program of a candidate with its harness, at the request's level and in its code shape. DeviceError when it
     cannot be built. ValueError without a device."""
@@ -75,54 +85,141 @@ def linked_flash_bytes(problem: TunedModel, candidate: Assignment) -> int:
     return target.sizes(of_emitted(source)).flash_bytes
 
 
-def space_that_knows_code(
-    request: TuneRequest,
-    bundle: Bundle,
-    options: ModelOptions,
-    space_of: Callable[..., TunedSpace],
-    tell: Callable[[str], None],
-) -> TunedSpace:
-    """The space of a request, `space_of(options, code)`, that knows what code takes on the device. What code takes is told wrongly by some
-    bytes, and by so many the space's limit lies beyond the one that was asked for, since finalists are linked. What was learnt is kept for
-    whoever builds the space again, as reports and exports do. `tell` is told how many have been linked. InputError where no candidates can
-    be linked."""
-    limit = whole_bytes(options.further_limits.get(LINKED))
-    unlimited = {name: amount for name, amount in options.further_limits.items() if name != LINKED}
-    plain = space_of(dataclasses.replace(options, further_limits=unlimited, front=(), fitted=False))
-    assert isinstance(plain, ShiftrySpace)
-    linker = _Linker(TunedModel(request, bundle, plain), plain, tell)
-    subject = (LEARNING, plain.fingerprint, options, limit)
-    learnt = functools.cache(lambda: _learnt(linker, limit, space_of))
+FormatsOf = Callable[[Task, ModelOptions, CodeSize | None], TunedFormats]
+"""The space of a task's formats with what was asked, which knows what code takes where that is said."""
+
+
+@dataclasses.dataclass(frozen=True)
+class FormatsKnowingCode:
+    """The spaces of a model's formats, and of those of smaller models made of it, each of which knows what code takes on the device.
+
+    That is told wrongly by some bytes, and by so many the spaces' limit lies beyond the one that was asked for, since finalists are linked.
+    What was learnt is kept for whoever builds a space again, as reports, exports and workers do. `code`: what that of the whole model
+    takes.
+    """
+
+    request: TuneRequest
+    bundle: Bundle
+    options: ModelOptions
+    formats_of: FormatsOf
+    code: CodeSize
+
+    @classmethod
+    def learnt(
+        cls,
+        request: TuneRequest,
+        bundle: Bundle,
+        task: Task,
+        options: ModelOptions,
+        formats_of: FormatsOf,
+        tell: Callable[[str], None],
+    ) -> FormatsKnowingCode:
+        """From candidates of the whole model, whose `task` that is, which are linked; `tell` is told how many have been. InputError where
+        they cannot be."""
+        code = _recalled(_Learning(request, bundle, task, options, formats_of, tell), None)
+        return cls(request, bundle, options, formats_of, code)
+
+    def whole(self, task: Task) -> TunedFormats:
+        """The space of the whole model."""
+        return self.formats_of(task, self._within, self.code)
+
+    def smaller(self, task: Task) -> TunedFormats:
+        """The space of a smaller model. Its code is the whole one's with fewer rounds: what is told of that is corrected by some programs
+        that are linked."""
+        smaller = dataclasses.replace(self.bundle, program=task.program, parameters=task.parameters)
+        learning = _Learning(self.request, smaller, task, self.options, self.formats_of, lambda _: None)
+        return self.formats_of(task, self._within, _recalled(learning, self.code))
+
+    @property
+    def _within(self) -> ModelOptions:
+        """What was asked, with the limit of all models' spaces."""
+        limit = whole_bytes(self.options.further_limits.get(LINKED))
+        if limit is None:
+            return self.options
+        beyond = dict(self.options.further_limits) | {LINKED: limit + round(self.code.error)}
+        return dataclasses.replace(self.options, further_limits=beyond)
+
+
+@dataclasses.dataclass(frozen=True)
+class _Learning:
+    """What code takes is learnt of whose formats, and who is told of it."""
+
+    request: TuneRequest
+    bundle: Bundle
+    task: Task
+    options: ModelOptions
+    formats_of: FormatsOf
+    tell: Callable[[str], None]
+
+    @property
+    def limit(self) -> int | None:
+        """Bytes that whole programs may take."""
+        return whole_bytes(self.options.further_limits.get(LINKED))
+
+    def asked(self, **others: Any) -> ModelOptions:
+        """What was asked, without a limit on linked flash, a front or fitted codes."""
+        unlimited = {name: amount for name, amount in self.options.further_limits.items() if name != LINKED}
+        plain: dict[str, Any] = {"further_limits": unlimited, "front": (), "fitted": False}
+        return dataclasses.replace(self.options, **{**plain, **others})
+
+    def linker(self) -> _Linker:
+        """What links candidates, in formats of which no limit is asked."""
+        plain = self.formats_of(self.task, self.asked(), None)
+        assert isinstance(plain, ShiftrySpace)
+        return _Linker(TunedModel(self.request, self.bundle, plain), plain, self.tell)
+
+    def found(self, code: CodeSize, seed: int) -> list[Assignment]:
+        """What a short search finds near the limit, going by what code is known to take; the first one, which may be told much too large,
+        has none."""
+        assert self.limit is not None
+        unlimited = self.asked().further_limits
+        within = {**unlimited, LINKED: (1.0 + NEAR) * self.limit} if seed else unlimited
+        pilot = self.formats_of(self.task, self.asked(further_limits=within, objective=DEFAULT, front=(LINKED,)), code)
+        assert isinstance(pilot, ShiftrySpace)
+        return _found(pilot, self.limit, seed)
+
+
+def _recalled(learning: _Learning, whole: CodeSize | None) -> CodeSize:
+    """What code takes, learnt now or by an earlier run; of a smaller model by what that of the `whole` one takes."""
+    linker = learning.linker()
+    of_whole = () if whole is None else (dataclasses.asdict(whole),)
+    subject = (LEARNING, linker.formats.fingerprint, learning.options, learning.limit, *of_whole)
+    learnt = functools.cache(
+        lambda: _learnt(learning, linker) if whole is None else _corrected(learning, linker, whole)
+    )
     with contextlib.closing(EvaluationCache()) as cache:
-        known = KeptWork(cache, plain).recalled(subject, lambda: dataclasses.asdict(learnt()))
-    code = stored_code_size(known) or learnt()
-    if limit is None:
-        return space_of(options, code)
-    beyond = dict(options.further_limits) | {LINKED: limit + round(code.error)}
-    return space_of(dataclasses.replace(options, further_limits=beyond), code)
+        known = KeptWork(cache, linker.formats).recalled(subject, lambda: dataclasses.asdict(learnt()))
+    return stored_code_size(known) or learnt()
 
 
-def _learnt(linker: _Linker, limit: int | None, space_of: Callable[..., TunedSpace]) -> CodeSize:
-    """What code takes, by candidates that are linked: some that are drawn, and with a limit some that short searches find near it."""
-    model, plain = linker.model, linker.formats
-    options, names = model.options, [decision.name for decision in plain.format_decisions]
-    unlimited = {name: amount for name, amount in options.further_limits.items() if name != LINKED}
-    linked, error = linker.linked(_drawn(plain), near=False)
+def _learnt(learning: _Learning, linker: _Linker) -> CodeSize:
+    """From candidates that are linked: some that are drawn, and with a limit some that short searches find near it."""
+    names = [decision.name for decision in linker.formats.format_decisions]
+    linked, error = linker.linked(_drawn(linker.formats), near=False)
     if len(linked.code) < LEAST_LINKED:
         found = f"none that could be ({str(error).rstrip('.')})"
         raise InputError(
-            model.request.input, expected="a model with programs that can be linked", found=found
+            learning.request.input, expected="a model with programs that can be linked", found=found
         ) from error
     code = fitted_code_size(names, linked)
-    if limit is None:
+    if learning.limit is None:
         return code
     for seed in range(PILOTS):
-        within = unlimited | ({LINKED: (1.0 + NEAR) * limit} if seed else {})  # at first it may be told much too large
-        asked = dataclasses.replace(options, further_limits=within, objective=DEFAULT, front=(LINKED,), fitted=False)
-        pilot = space_of(asked, code)
-        assert isinstance(pilot, ShiftrySpace)
-        linked += linker.linked(_found(pilot, limit, seed), near=True)[0]
+        linked += linker.linked(learning.found(code, seed), near=True)[0]
         code = fitted_code_size(names, linked)
+    return code
+
+
+def _corrected(learning: _Learning, linker: _Linker, whole: CodeSize) -> CodeSize:
+    """From what code of the whole model takes, and some candidates that are linked: with a limit such as short searches find near it."""
+    names = [decision.name for decision in linker.formats.format_decisions]
+    if learning.limit is None:
+        return whole.corrected_by(names, linker.linked(_drawn(linker.formats)[:CORRECTED_BY], near=False)[0])
+    linked, code = None, whole
+    for seed in CORRECTING:
+        some = linker.linked(learning.found(code, seed)[:CORRECTED_BY], near=True)[0]
+        linked = some if linked is None else linked + some
+        code = whole.corrected_by(names, linked)
     return code
 
 

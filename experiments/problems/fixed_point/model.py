@@ -22,7 +22,7 @@ from kilotune.evaluators.cost_model import Timing
 from kilotune.evaluators.device import Device
 from kilotune.evaluators.devices import cost_table, device_from_json
 from kilotune.evaluators.fixed_point.class_scores import ClassScore
-from kilotune.evaluators.fixed_point.fresh_inputs import PairedFlips, paired_flips
+from kilotune.evaluators.fixed_point.fresh_inputs import Finalist, PairedFlips, paired_flips
 from kilotune.evaluators.fixed_point.measuring import Task
 from kilotune.experiments.problems.device_check import DeviceCheck
 from kilotune.experiments.requests.request import TuneRequest, stored_fields
@@ -30,7 +30,8 @@ from kilotune.search.space import Assignment, Trial
 from kilotune.spaces.objectives import DEFAULT, LINKED
 from kilotune.spaces.seedot.space import SeeDotSpace
 from kilotune.spaces.shiftry.fitted_space import FittedSpace
-from kilotune.spaces.shiftry.pruned_space import PrunedSpace
+from kilotune.spaces.shiftry.pruned_models import PrunedModel
+from kilotune.spaces.shiftry.pruned_space import ALL, UNITS, PrunedSpace
 from kilotune.spaces.shiftry.quantised_space import QuantisedSpace
 from kilotune.spaces.shiftry.space import ShiftrySpace
 
@@ -154,7 +155,8 @@ TunedSpace = SeeDotSpace | ShiftrySpace | FittedSpace | PrunedSpace | QuantisedS
 class TunedModel:
     """A space, and the model that it decides about. `check`: a run of the candidate to be exported on the device, where there was one.
     `exported_way`: how exported programs get their input, where that is another way than the search's (`ModelOptions.input_way`).
-    `built_level`, `built_shape`: how programs are built, where that is not as the search takes them to be."""
+    `built_level`, `built_shape`: how programs are built, where that is not as the search takes them to be. `pruned`: what was left out of
+    the model, where that is a smaller one."""
 
     request: TuneRequest
     bundle: Bundle
@@ -163,6 +165,7 @@ class TunedModel:
     exported_way: str | None = field(default=None, kw_only=True)
     built_level: str | None = field(default=None, kw_only=True)
     built_shape: str | None = field(default=None, kw_only=True)
+    pruned: PrunedModel | None = field(default=None, kw_only=True)
 
     def knowing_run(self, check: DeviceCheck | None) -> Self:
         """This problem, whose exports state what the device made of the candidate."""
@@ -223,7 +226,9 @@ class TunedModel:
             return self
         space = self.space.of_candidate(assignment)
         bundle = dataclasses.replace(self.bundle, program=space.task.program, parameters=space.task.parameters)
-        return dataclasses.replace(self, bundle=bundle, space=space)
+        option = assignment.get(UNITS, ALL)
+        pruned = None if option == ALL else self.space.model_of(option)
+        return dataclasses.replace(self, bundle=bundle, space=space, pruned=pruned)
 
     def lower(self, assignment: Assignment) -> FixedBatch:
         """The fixed-point program of a candidate."""
@@ -231,7 +236,9 @@ class TunedModel:
 
     def paired_flips(self, first: Trial, second: Trial) -> PairedFlips | None:
         """Whose class two candidates change on the same made-up inputs (`evaluators.fixed_point.fresh_inputs`)."""
-        return paired_flips(self.space.evaluator, self.lower(first.assignment), self.lower(second.assignment))
+        pair = (first.assignment, second.assignment)
+        one, other = (Finalist(self.of_candidate(a).space.evaluator, self.lower(a)) for a in pair)
+        return paired_flips(one, other)
 
 
 def task_of(

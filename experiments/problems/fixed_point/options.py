@@ -104,12 +104,14 @@ def _check_pruned(space: str, options: ModelOptions) -> None:
     """ValueError, a sentence, where no search decides which units are left out."""
     if space != "shiftry":
         raise ValueError(f"--pruned: expected the space shiftry, found {space}.")
-    if not options.front:
-        raise ValueError("--pruned: expected --front, whose search decides which units are left out, found no --front.")
-    if options.asks_for_linked:
+    if options.front:
+        return
+    limited = options.further_limits or any(getattr(options, name) is not None for name in LIMIT_OPTIONS.values())
+    if not limited or options.objective != DEFAULT:
+        found = f"--objective {options.objective}" if options.objective != DEFAULT else "neither"
         raise ValueError(
-            "--pruned: expected --front against flash, ram or cycles and no limit on linked flash, "
-            f"which is known of the whole model alone; found {'--front linked' if 'linked' in options.front else '--limit linked='}."
+            "--pruned: expected --front, or a --limit or --device within which the most precise program is searched for, "
+            f"found {found}."
         )
 
 

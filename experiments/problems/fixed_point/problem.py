@@ -28,7 +28,7 @@ from kilotune.experiments.problems.fixed_point.device_runs import check_program,
 from kilotune.experiments.problems.fixed_point.export import check_export, export_program
 from kilotune.experiments.problems.fixed_point.frames import as_given
 from kilotune.experiments.problems.fixed_point.holding_out import hold_out
-from kilotune.experiments.problems.fixed_point.linking import linked_flash_bytes, space_that_knows_code
+from kilotune.experiments.problems.fixed_point.linking import FormatsKnowingCode, linked_flash_bytes
 from kilotune.experiments.problems.fixed_point.model import (
     ANY,
     ModelOptions,
@@ -49,9 +49,10 @@ from kilotune.spaces.objectives import LINKED
 from kilotune.spaces.seedot.space import SeeDotOptions, SeeDotSpace
 from kilotune.spaces.shiftry.candidates import ShiftryOptions
 from kilotune.spaces.shiftry.fitted_space import FittedSpace
+from kilotune.spaces.shiftry.models_in_turns import WHOLE_FIRST
 from kilotune.spaces.shiftry.program_decisions import ROUNDING
 from kilotune.spaces.shiftry.pruned_models import can_be_smaller
-from kilotune.spaces.shiftry.pruned_space import ALL, UNITS, WHOLE_FIRST, PrunedSpace
+from kilotune.spaces.shiftry.pruned_space import ALL, UNITS, PrunedSpace
 from kilotune.spaces.shiftry.quantised_space import QuantisedSpace
 from kilotune.spaces.shiftry.space import ShiftrySpace
 
@@ -155,9 +156,13 @@ class ModelProblem(TunedModel):
             return f"Units left: {left}."
         if not can_be_smaller(self.bundle.program):
             return "Units left: all, as this model has no hidden units or choices that may be left out."
-        if self.request.strategy != "front":
-            return f"Units left: all, as the strategy {self.request.strategy} leaves none out; front does."
-        return f"Units left: all; smaller models are tried after {WHOLE_FIRST} candidates of the whole one."
+        needed = "front" if self.options.front else "refine"
+        if self.request.strategy != needed:
+            return f"Units left: all, as the strategy {self.request.strategy} leaves none out; {needed} does."
+        behind = (
+            f"{WHOLE_FIRST} candidates of the whole one" if self.options.front else "the whole one's first candidates"
+        )
+        return f"Units left: all; no smaller model that was tried is better. They are tried after {behind}."
 
     def _lines_on_new_samples(self, trial: Trial) -> list[str]:
         limits = self.space.constraints
@@ -275,15 +280,30 @@ def _space_on_device(
 ) -> TunedSpace:
     """The space, which knows what code takes on the device where that is asked for: some candidates are linked. InputError where they
     cannot be."""
+    if request.space == SeeDotSpace.name or options.keep_quantisation:
+        return _file_or_seedot_space(request.space, task, options)
     if not options.asks_for_linked:
-        return _space(request.space, task, options)
-    return space_that_knows_code(request, bundle, options, partial(_space, request.space, task), tell)
+        formats_of = partial(_formats, options=options)
+        return PrunedSpace(formats_of(task), formats_of) if options.pruned else formats_of(task)
+    knowing = FormatsKnowingCode.learnt(request, bundle, task, options, _formats, tell)
+    whole = knowing.whole(task)
+    return PrunedSpace(whole, knowing.smaller) if options.pruned else whole
 
 
-def _space(name: str, task: Task, options: ModelOptions, code: CodeSize | None = None) -> TunedSpace:
-    """The space of that name with what was asked. `code`: what code takes on the device."""
+def _file_or_seedot_space(name: str, task: Task, options: ModelOptions) -> SeeDotSpace | QuantisedSpace:
+    """The space seedot, or that of a file whose integers are kept."""
+    decided = _decided(options, None)
+    if options.keep_quantisation:
+        return QuantisedSpace(task, FixedPointOptions(**decided))
+    return SeeDotSpace(
+        task, SeeDotOptions(**decided, permitted_drop=options.seedot_drop, permitted_loss=options.seedot_loss)
+    )
+
+
+def _decided(options: ModelOptions, code: CodeSize | None) -> dict[str, Any]:
+    """What was asked of any space, as fields of `FixedPointOptions`. `code`: what code takes on the device."""
     timing = options.timing
-    decided: dict[str, Any] = {
+    return {
         **{option: getattr(options, option) for option in LIMIT_OPTIONS.values()},
         "further_limits": options.further_limits,
         "rounding": Rounding.TOWARD_ZERO if options.rounding == ANY else Rounding(options.rounding),
@@ -292,12 +312,11 @@ def _space(name: str, task: Task, options: ModelOptions, code: CodeSize | None =
         "timing": timing if timing is None else dataclasses.replace(timing, code=code),
         "objective": options.objective,
     }
-    if options.keep_quantisation:
-        return QuantisedSpace(task, FixedPointOptions(**decided))
-    if name == "seedot":
-        return SeeDotSpace(
-            task, SeeDotOptions(**decided, permitted_drop=options.seedot_drop, permitted_loss=options.seedot_loss)
-        )
+
+
+def _formats(task: Task, options: ModelOptions, code: CodeSize | None = None) -> ShiftrySpace | FittedSpace:
+    """The space shiftry of a task's formats with what was asked. `code`: as `_decided`."""
+    decided = _decided(options, code)
     decided |= {"any_rounding": options.rounding == ANY, "any_accumulator": options.accumulator == ANY}
     own = (
         "accuracy_drop",
@@ -311,13 +330,8 @@ def _space(name: str, task: Task, options: ModelOptions, code: CodeSize | None =
         "wide",
     )
     decided |= {option: getattr(options, option) for option in own} | {"front": tuple(options.front)}
-    formats_of = partial(_formats, options=ShiftryOptions(**decided), fitted=options.fitted)
-    return PrunedSpace(formats_of(task), formats_of) if options.pruned else formats_of(task)
-
-
-def _formats(task: Task, options: ShiftryOptions, fitted: bool) -> ShiftrySpace | FittedSpace:
-    formats = ShiftrySpace(task, options)
-    return FittedSpace(formats) if fitted else formats
+    formats = ShiftrySpace(task, ShiftryOptions(**decided))
+    return FittedSpace(formats) if options.fitted else formats
 
 
 def _parts(bundle: Bundle, share: float, seed: int) -> tuple[Dataset | None, Dataset | None]:

@@ -92,19 +92,17 @@ def test_a_result_says_where_new_samples_may_lose_more_than_was_permitted() -> N
 
 
 @pytest.mark.parametrize(
-    ("space", "front", "limits", "found"),
+    ("space", "objective", "limits", "found"),
     [
-        ("shiftry", "", {}, "expected --front, .* found no --front"),
-        ("shiftry", "linked", {}, "expected --front against .* found --front linked"),
-        ("shiftry", "flash", {"linked": 2000.0}, "no limit on linked flash, .* found --limit linked="),
-        ("seedot", "", {}, "expected the space shiftry, found seedot"),
+        ("shiftry", None, {}, "expected --front, or a --limit or --device .* found neither"),
+        ("shiftry", "flash", {"flash": 2000}, "expected --front, or a --limit or --device .* found --objective flash"),
+        ("seedot", None, {"flash": 2000}, "expected the space shiftry, found seedot"),
     ],
 )
-def test_units_are_left_out_where_a_front_says_what_that_is_worth(
-    space: str, front: str, limits: dict[str, float], found: str
+def test_units_are_left_out_where_a_front_or_a_limit_says_what_that_is_worth(
+    space: str, objective: str | None, limits: dict[str, float], found: str
 ) -> None:
-    device = {"name": "uno", "flash_bytes": 1 << 15, "ram_bytes": 2048, "clock_hz": 16000000, "processor": "atmega328p"}
-    asked = CommandOptions({"pruned": True, "front": front}, limits=limits, device=device)
+    asked = CommandOptions({"pruned": True}, limits=limits, objective=objective)
     with pytest.raises(ValueError, match=f"^--pruned: .*{found}"):
         read_options(space, asked)
 

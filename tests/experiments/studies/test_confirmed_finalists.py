@@ -9,7 +9,7 @@ import pytest
 
 from kilotune.codegen.bundle import load_bundle
 from kilotune.evaluators.executors.in_process import InProcessExecutor
-from kilotune.evaluators.fixed_point.fresh_inputs import LEAST_PAIRED, PairedFlips, paired_flips
+from kilotune.evaluators.fixed_point.fresh_inputs import LEAST_PAIRED, Finalist, PairedFlips, paired_flips
 from kilotune.experiments.models.catalogue import resolve_model
 from kilotune.experiments.problems.fixed_point.model import task_of
 from kilotune.experiments.studies.command_time import never
@@ -107,15 +107,12 @@ def test_only_candidates_that_differ_in_precision_first_are_compared() -> None:
 def test_flips_are_those_of_the_same_inputs_whoever_is_first() -> None:
     bundle = load_bundle(resolve_model("protonn-cancer"))
     space = ShiftrySpace(task_of(bundle, bundle.train))
-    wide, narrow = (
-        space.lower([{d.name: d.options[min(place, len(d.options) - 1)] for d in space.decisions}]) for place in (0, 1)
-    )
-    found, turned = paired_flips(space.evaluator, wide, narrow), paired_flips(space.evaluator, narrow, wide)
+    formats = [{d.name: d.options[min(place, len(d.options) - 1)] for d in space.decisions} for place in (0, 1)]
+    wide, narrow = (Finalist(space.evaluator, space.lower([one])) for one in formats)
+    found, turned = paired_flips(wide, narrow), paired_flips(narrow, wide)
     assert found is not None
     assert turned == found._replace(only_first=found.only_second, only_second=found.only_first)
     assert found.inputs >= LEAST_PAIRED
     assert found.samples == len(space.evaluator.task.features)
     assert found.only_first < found.only_second / 4
-    assert paired_flips(space.evaluator, wide, wide) == found._replace(
-        only_first=0, only_second=0, both=found.only_first + found.both
-    )
+    assert paired_flips(wide, wide) == found._replace(only_first=0, only_second=0, both=found.only_first + found.both)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -14,6 +16,7 @@ from kilotune.codegen import ir
 from kilotune.codegen.bundle import Bundle, load_bundle
 from kilotune.codegen.dataset import Dataset
 from kilotune.codegen.float_evaluator import run_float
+from kilotune.codegen.unit_pruning import FloatModel
 from kilotune.evaluators.executors.in_process import InProcessExecutor
 from kilotune.evaluators.fixed_point.measuring import Task
 from kilotune.evaluators.fixed_point.reference import run_reference
@@ -22,14 +25,17 @@ from kilotune.experiments.models.catalogue import resolve_model
 from kilotune.experiments.problems.fixed_point.problem import ModelProblem
 from kilotune.experiments.requests.request import TuneRequest
 from kilotune.search.budget import Budget
-from kilotune.search.space import Trial
+from kilotune.search.front import Ranking
+from kilotune.search.space import Assignment, FlatSpace, Measurement, Objective, Option, Procedure, Trial
 from kilotune.search.study import Study
+from kilotune.spaces.shiftry import models_in_turns, pruned_space
 from kilotune.spaces.shiftry import pruned_models as pruned_models_module
-from kilotune.spaces.shiftry import pruned_space
 from kilotune.spaces.shiftry.candidates import ShiftryOptions
 from kilotune.spaces.shiftry.closeness import Closeness, brought_closer
-from kilotune.spaces.shiftry.fitted_space import FittedSpace
-from kilotune.spaces.shiftry.pruned_models import pruned_models, stored_numbers
+from kilotune.spaces.shiftry.fitted_space import CODES, FITTED, FittedSpace
+from kilotune.spaces.shiftry.models_in_turns import best_of_models
+from kilotune.spaces.shiftry.offered_models import OfferedModels
+from kilotune.spaces.shiftry.pruned_models import PrunedModel, pruned_models, stored_numbers
 from kilotune.spaces.shiftry.pruned_space import ALL, UNITS, PrunedSpace
 from kilotune.spaces.shiftry.space import ShiftrySpace
 from tests.codegen.fixed.programs import HERE, variable
@@ -66,9 +72,13 @@ def redundant(copies: int = 2, noise: float = 0.0) -> Task:
     return Task(program, parameters, features, run_float(program, parameters, features).labels.astype(np.float64))
 
 
-def space_of(task: Task, fitted: bool = False) -> PrunedSpace:
+def space_of(task: Task, fitted: bool = False, limit: int | None = None) -> PrunedSpace:
+    """`limit`: of flash, within which the best is asked for instead of the front."""
+    front = ("flash",) if limit is None else ()
+    options = ShiftryOptions(narrow=True, front=front, accuracy_drop=5.0, flash_limit_bytes=limit)
+
     def formats_of(one: Task) -> ShiftrySpace | FittedSpace:
-        formats = ShiftrySpace(one, ShiftryOptions(narrow=True, front=("flash",), accuracy_drop=5.0))
+        formats = ShiftrySpace(one, options)
         return FittedSpace(formats) if fitted else formats
 
     return PrunedSpace(formats_of(task), formats_of)
@@ -125,7 +135,7 @@ def test_a_batch_of_several_models_is_measured_in_its_order() -> None:
 
 @pytest.mark.parametrize("fitted", [False, True])
 def test_the_front_has_smaller_models_and_is_found_again(fitted: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pruned_space, "WHOLE_FIRST", 50)
+    monkeypatch.setattr(models_in_turns, "WHOLE_FIRST", 50)
     runs = []
     for _ in range(2):
         space = space_of(redundant(), fitted)
@@ -141,6 +151,99 @@ def test_the_front_has_smaller_models_and_is_found_again(fitted: bool, monkeypat
     of_whole = Study(alone, "front", 1)
     of_whole.run(InProcessExecutor(alone), Budget(trials=500))
     assert min(t.metrics["flash_bytes"] for t in front) < min(t.metrics["flash_bytes"] for t in of_whole.front.trials)
+
+
+@pytest.mark.parametrize("fitted", [False, True])
+def test_refine_goes_on_in_the_model_that_is_best_within_a_limit(fitted: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pruned_space, "FIRST", 30)
+    task, fewest = redundant(), f"h {DISTINCT} of {2 * DISTINCT}"
+    unlimited = space_of(task).of_units(fewest)
+    eight_bits = {d.name: next(o for o in d.options if str(o).startswith("int8@")) for d in unlimited.decisions}
+    limit = int(unlimited.costs([eight_bits])[0]["flash_bytes"])
+    space = space_of(task, fitted, limit)
+    study = Study(space, "refine", 1)
+    best = study.run(InProcessExecutor(space), Budget(trials=700)).best
+    trials = study.trials()
+    assert best is not None
+    option = best.assignment[UNITS]
+    assert trials[-1].assignment[UNITS] == option, "local search is in that model"
+    rounded = {name: answer for name, answer in best.assignment.items() if name != CODES}
+    finished = space.finished(rounded, space.evaluate([rounded])[0])
+    assert finished == ({**rounded, CODES: FITTED} if fitted else None)
+    if finished is not None:
+        assert space.evaluate([finished])[0].metrics["flash_bytes"] == best.metrics["flash_bytes"]
+    alone = space.flat_view()
+    of_whole = Study(alone, "refine", 1).run(InProcessExecutor(alone), Budget(trials=700)).best
+    assert of_whole is not None
+    assert best.metrics["flash_bytes"] <= limit
+    assert best.metrics["expected_flips"] < 0.5 * of_whole.metrics["expected_flips"]
+    view = space.flat_view_of(best.assignment)
+    assert isinstance(view, FlatSpace)
+    same = {decision.name: best.assignment[decision.name] for decision in view.decisions}
+    assert view.evaluate([same]) == space.evaluate([same])
+
+
+def test_models_are_compared_after_as_many_candidates_and_the_best_goes_on() -> None:
+    """Searches for a number below 100 / their option, which begin at 90; of the option 3 models get worse."""
+    asked: list[int] = []
+
+    def search_of(option: Option) -> Procedure:
+        asked.append(int(option))
+        for loss in range(90, 0, -1):
+            yield [{"loss": float(loss + 10 * abs(int(option) - 3))}]
+
+    def first_of(option: Option) -> int:
+        return 5 + int(option)
+
+    procedure = best_of_models(
+        Ranking((Objective("loss"),), ()),
+        range(1, 9),
+        search_of,
+        first_of,
+        lambda option, one: {"model": option, **one},
+    )
+    batch, met = next(procedure, None), list[Assignment]()
+    while batch is not None:
+        met += batch
+        try:
+            batch = procedure.send([Trial(0, one, Measurement({"loss": float(one["loss"])})) for one in batch])
+        except StopIteration:
+            batch = None
+    assert asked == [1, 2, 3, 4, 5], "two that are no better end it"
+    wanted = [option for option in asked for _ in range(first_of(option))] + [3] * (90 - first_of(3))
+    assert [one["model"] for one in met] == wanted
+
+
+def test_models_are_made_when_they_are_asked_for_and_again_where_that_was_abandoned() -> None:
+    ways = 0
+
+    def begin() -> Iterator[PrunedModel]:
+        nonlocal ways
+        ways += 1
+        for number in range(3):
+            if number == 1 and ways == 1:
+                raise KeyboardInterrupt
+            yield PrunedModel(FloatModel(redundant().program, {}), f"model {number}", 0.0)
+
+    offered = OfferedModels(begin)
+    assert ways == 0
+    assert next(iter(offered)).name == "model 0"
+    with pytest.raises(KeyboardInterrupt):
+        list(offered)
+    assert [one.name for one in offered] == ["model 0", "model 1", "model 2"]
+    assert [one.name for one in offered] == ["model 0", "model 1", "model 2"]
+    assert ways == 2
+
+
+def test_what_was_left_out_is_said_by_its_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pruned_models_module, "MOST_STEPS", 0)  # rows before the units stay what they were
+    task = redundant(noise=0.3)
+    for one in pruned_models(task, 1.0):
+        (places,) = one.left_out.values()
+        kept = [unit for unit in range(2 * DISTINCT) if unit not in places]
+        rows = np.asarray(task.parameters["W1"], np.float32)[kept]
+        np.testing.assert_array_equal(one.model.parameters["W1"], rows)
+        assert one.name == f"h {len(kept)} of {2 * DISTINCT}"
 
 
 @cache
@@ -169,6 +272,13 @@ def test_the_exported_program_of_a_smaller_model_computes_what_was_measured(
     assert f"Units left: {option}." in problem.lines(trial)
     problem.export(trial, tmp_path / "out")
     problem.export_for(trial, tmp_path / "again", "c", None)
+    left_out = space.model_of(option).left_out
+    readme = (tmp_path / "out" / "README.md").read_text()
+    assert left_out
+    for group, places in left_out.items():
+        assert f"- {group}: {', '.join(map(str, places))}\n" in readme
+    decided = json.loads((tmp_path / "again" / "decisions.json").read_text())
+    assert decided["left_out"]["units"] == {group: list(places) for group, places in left_out.items()}
     problem.export_for(trial, tmp_path / "sketch", "arduino", None)
     assert list((tmp_path / "sketch").rglob("*.ino"))
     smaller = space.of_candidate(candidate).task

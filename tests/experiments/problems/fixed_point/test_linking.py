@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
+import pickle
 import sqlite3
 from pathlib import Path
 
@@ -11,7 +13,7 @@ import pytest
 
 from kilotune.codegen.diagnostics import InputError
 from kilotune.codegen.fixed.table import FixedBatch
-from kilotune.evaluators.code_size import KINDS, LinkedCode, fitted_code_size, kinds_of
+from kilotune.evaluators.code_size import KINDS, CodeSize, LinkedCode, fitted_code_size, kinds_of
 from kilotune.evaluators.cost_features import NUMBERS, Terms
 from kilotune.evaluators.executors.cache import EvaluationCache
 from kilotune.evaluators.simulated import DeviceError
@@ -21,10 +23,11 @@ from kilotune.experiments.problems.fixed_point.model import TunedModel
 from kilotune.experiments.problems.fixed_point.problem import ModelProblem
 from kilotune.experiments.studies.request_parsing import request_from
 from kilotune.search.space import Assignment, Measurement, Trial
+from kilotune.spaces.shiftry.pruned_space import UNITS, PrunedSpace
 from kilotune.spaces.shiftry.space import ShiftrySpace
 from tests.evaluators.devices.toolchains import needs_avr
 
-BASE, A_VARIABLE = 600, 20
+BASE, A_VARIABLE, SMALLER_BY = 600, 20, 70
 
 
 @pytest.fixture(autouse=True)
@@ -112,6 +115,47 @@ def test_linked_flash_is_estimated_as_it_was_learnt(front: str | None, monkeypat
 
 
 @needs_avr
+@pytest.mark.parametrize("front", [None, "linked"])
+def test_code_of_a_smaller_model_is_that_of_the_whole_one_corrected(
+    front: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Here code takes SMALLER_BY bytes less in smaller models."""
+    linked: list[TunedModel] = []
+
+    def supposed_of(problem: TunedModel, candidate: Assignment) -> int:
+        linked.append(problem)
+        return supposed(problem, candidate) - (SMALLER_BY if problem.space.task.whole is not None else 0)
+
+    monkeypatch.setattr(linking, "linked_flash_bytes", supposed_of)
+    monkeypatch.setattr(linking, "PILOT_TRIALS", 30)
+    options = {"narrow": True, "pruned": True, "fitted": True, **({} if front is None else {"front": front})}
+    request = request_from(
+        "shiftry", input="protonn-cancer", device="uno", limits=() if front else ("linked=3000",), options=options
+    )
+    problem = build_problem(request)
+    assert isinstance(problem, ModelProblem)
+    space = problem.space
+    assert isinstance(space, PrunedSpace)
+    assert all(one.space.task.whole is None for one in linked), "smaller models are linked once they are searched"
+    option = next(iter(space.models))
+    formats = space.of_units(option)
+    assert formats.constraints == space.constraints or front
+    random = np.random.default_rng(5)
+    for _ in range(10):
+        decisions = formats.decisions if isinstance(formats, ShiftrySpace) else formats.formats.decisions
+        candidate = {UNITS: option} | {d.name: d.options[random.integers(len(d.options))] for d in decisions}
+        own = problem.of_candidate(candidate)
+        told = supposed_of(dataclasses.replace(own, space=own.space.flat_view()), candidate)  # type: ignore[union-attr]
+        assert space.costs([candidate])[0]["linked_bytes"] == pytest.approx(told, abs=15)
+    monkeypatch.setattr(linking, "linked_flash_bytes", lambda *_: pytest.fail("what was learnt is kept"))
+    again = build_problem(request).space
+    assert isinstance(again, PrunedSpace)
+    assert again.of_units(option).evaluator.timing == formats.evaluator.timing
+    sent = pickle.loads(pickle.dumps(again))
+    assert sent.costs([candidate]) == space.costs([candidate])
+
+
+@needs_avr
 @pytest.mark.parametrize(
     "damage", [b"{}", b"null", b'{"base": 1, "wide": {}, "kinds": {"x": "y"}, "error": 0}', b"[1", "text"]
 )
@@ -191,3 +235,19 @@ def test_linked_flash_is_limited_where_widths_are_decided_for_a_device(
 ) -> None:
     with pytest.raises(ValueError, match=said):
         request_from(space, input="protonn-cancer", device=device, limits=("linked=3000",), options=options)
+
+
+def test_an_estimate_is_corrected_by_what_similar_programs_are_off() -> None:
+    """Other programs take 40 bytes less, 25 more for one of the variables, and have another one."""
+    code = CodeSize(500.0, {"a": 10.0, "b": 20.0, "gone": 9.0}, {KINDS[0]: 80.0}, 3.0)
+    random = np.random.default_rng(0)
+    wide, kinds = random.integers(0, 2, (16, 3)), np.zeros((16, len(KINDS)), dtype=np.int64)
+    kinds[:, 0] = random.integers(0, 2, 16)
+    taken = 460 + wide @ [35, 20, 10] + 80 * kinds[:, 0]
+    near = np.ones(16, dtype=np.bool_)
+    found = code.corrected_by(["a", "b", "new"], LinkedCode(wide, kinds, taken, near))
+    told = found.base + wide @ [found.wide[name] for name in ("a", "b", "new")] + found.kinds[KINDS[0]] * kinds[:, 0]
+    np.testing.assert_allclose(told, taken, atol=12.0)  # ridge: each variable is held back
+    assert 0.0 < found.error < 15.0
+    none = LinkedCode(wide[:0], kinds[:0], taken[:0], near[:0])
+    assert code.corrected_by(["a", "b"], none) == code

@@ -1,0 +1,89 @@
+"""The most precise program within a limit on flash, of the whole model and where units may be left out: flips of test samples.
+
+    python -m kilotune.experiments.benchmarks.pruned_limits [--share S] [--trials N] [--seeds N] [MODEL ...]
+
+For each generated model (`small_models`; 2000 test samples and more) or bundled one: `refine` with parameters stored in every way and
+rounded codes, within a share of the flash that the best program of 8 and 16 bits takes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+import time
+from functools import partial
+from pathlib import Path
+
+from kilotune.codegen.bundle import load_bundle
+from kilotune.evaluators.executors.in_process import InProcessExecutor
+from kilotune.evaluators.fixed_point.measuring import Task
+from kilotune.experiments.benchmarks.fronts import ALL as STORED
+from kilotune.experiments.benchmarks.fronts import on_test_samples
+from kilotune.experiments.benchmarks.small_models import generated_models, write_small_model
+from kilotune.experiments.models.catalogue import resolve_model
+from kilotune.experiments.problems.fixed_point.model import task_of
+from kilotune.search.budget import Budget
+from kilotune.search.study import Study
+from kilotune.spaces.shiftry.candidates import ShiftryOptions
+from kilotune.spaces.shiftry.pruned_space import ALL, UNITS, PrunedSpace
+from kilotune.spaces.shiftry.space import ShiftrySpace
+
+REFERENCE_TRIALS = 300
+"""Candidates of 8 and 16 bits that are measured for the limit."""
+
+
+def formats_within(limit: int, task: Task) -> ShiftrySpace:
+    """The space of a task's formats, within a limit on flash."""
+    return ShiftrySpace(task, ShiftryOptions(**STORED, flash_limit_bytes=limit))
+
+
+def lines(name: str, place: Path, share: float, trials: int, seed: int) -> list[str]:
+    """Two rows of the table: of the whole model, and where units may be left out."""
+    bundle = load_bundle(place)
+    task = task_of(bundle, bundle.train)
+    reference = ShiftrySpace(task)
+    found = Study(reference, "refine", 1).run(InProcessExecutor(reference), Budget(trials=REFERENCE_TRIALS))
+    assert found.best is not None
+    limit = int(share * found.best.metrics["flash_bytes"])
+    formats_of = partial(formats_within, limit)
+    rows = []
+    for space in (formats_of(task), PrunedSpace(formats_of(task), formats_of)):
+        began_s = time.process_time()
+        best = Study(space, "refine", seed).run(InProcessExecutor(space), Budget(trials=trials)).best
+        seconds = time.process_time() - began_s
+        assert best is not None
+        test = on_test_samples(space, bundle, best)
+        cells = [
+            name,
+            str(limit),
+            str(seed),
+            str(best.assignment.get(UNITS, ALL)),
+            f"{best.metrics['expected_flips']:.2f}",
+        ]
+        cells += [f"{test['expected_flips']:.1f}", f"{test['disagreements']:.0f}", f"{seconds:.1f}"]
+        rows.append("| " + " | ".join(cells) + " |")
+    return rows
+
+
+def main() -> None:
+    """Print the table, two rows a run, as they end."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("models", nargs="*")
+    parser.add_argument(
+        "--share", type=float, default=0.5, help="of the flash that the best program of 8 and 16 bits takes"
+    )
+    parser.add_argument("--trials", type=int, default=4000)
+    parser.add_argument("--seeds", type=int, default=1)
+    given = parser.parse_args()
+    small = {model.name: model for model in generated_models()}
+    print("| model | limit | seed | units left | training, expected | test, expected | test, counted | CPU-s |")
+    print("|---|---|---|---|---|---|---|---|", flush=True)
+    with tempfile.TemporaryDirectory(prefix="kilotune-pruned-") as folder:
+        for name in given.models or [name for name in small if name.startswith("mlp")]:
+            place = write_small_model(small[name], Path(folder)) if name in small else resolve_model(name)
+            for seed in range(1, given.seeds + 1):
+                print("\n".join(lines(name, place, given.share, given.trials, seed)), flush=True)
+
+
+if __name__ == "__main__":
+    main()
