@@ -19,7 +19,8 @@ class SummedWeights:
     """A product of a parameter that nothing else reads and something that is computed.
 
     `row`: its number among the operations. `taps`: products that are summed to one of the `sums`. `on_left`: whether the parameter is the
-    first operand, [sums, taps], instead of [taps, sums]. `bias`: a parameter that nothing else reads and that is added to the sums.
+    first operand; `by_sums`: whether it is stored as [sums, taps], instead of [taps, sums]. `bias`: a parameter that nothing else reads and
+    that is added to the sums.
     """
 
     row: int
@@ -27,6 +28,7 @@ class SummedWeights:
     taps: int
     sums: int
     on_left: bool
+    by_sums: bool
     bias: str | None
 
     def taps_of(self, parts: AxisParts, axes: Sequence[Axis], place: int) -> IntArray:
@@ -46,7 +48,7 @@ class SummedWeights:
             (name, part): places for (name, part), places in units.items() if name == self.parameter and part in of_sums
         }
         values = taken(np.asarray(parameters[self.parameter], dtype=np.float64), self.parameter, parts, kept)
-        weights = values.reshape(-1, self.taps).T if self.on_left else values.reshape(self.taps, -1)
+        weights = values.reshape(-1, self.taps).T if self.by_sums else values.reshape(self.taps, -1)
         if self.bias is None:
             return weights
         bias = taken(np.asarray(parameters[self.bias], dtype=np.float64), self.bias, parts, units)
@@ -54,13 +56,13 @@ class SummedWeights:
 
     def stored(self, weights: FloatArray, shape: tuple[int, ...]) -> FloatArray:
         """Weights [inputs, sums] as the parameter has them, of this shape."""
-        return (weights.T if self.on_left else weights).reshape(shape)
+        return (weights.T if self.by_sums else weights).reshape(shape)
 
     def _parts(self, parts: AxisParts, *, of_sums: bool) -> list[int]:
         """The parts of the parameter that number the sums, or the taps."""
         extents = parts[self.parameter]
-        strides, inner = ir.row_major_strides(extents), self.taps if self.on_left else self.sums
-        return [part for part, stride in enumerate(strides) if ((stride < inner) != self.on_left) == of_sums]
+        strides, inner = ir.row_major_strides(extents), self.taps if self.by_sums else self.sums
+        return [part for part, stride in enumerate(strides) if ((stride < inner) != self.by_sums) == of_sums]
 
     def _is_of(self, parts: AxisParts, axes: Sequence[Axis], place: int, *, of_sums: bool) -> FloatArray:
         """Where the weights [taps, sums] of a place are, 1, and where others, 0."""
@@ -68,7 +70,7 @@ class SummedWeights:
         for part in self._parts(parts, of_sums=of_sums):
             if (self.parameter, part) in axes:
                 np.moveaxis(found, part, 0)[place] = 1.0
-        return found.reshape(-1, self.taps).T if self.on_left else found.reshape(self.taps, -1)
+        return found.reshape(-1, self.taps).T if self.by_sums else found.reshape(self.taps, -1)
 
 
 def summed_weights(program: ir.Program) -> list[SummedWeights]:
@@ -84,12 +86,27 @@ def summed_weights(program: ir.Program) -> list[SummedWeights]:
         view, other = (operation.a, operation.b) if on_left else (operation.b, operation.a)
         if isinstance(operation, ir.Conv2D) and operation.groups > 1:
             continue
-        whole = reads.count(view.variable) == 1 and view == ir.whole(program.variable(view.variable))
-        if whole and view.variable in fixed and other.variable not in fixed:
-            sums = operation.out.shape[0 if on_left else -1]
-            bias = _bias(program, operation, 0 if on_left else len(operation.out.shape) - 1, every, reads)
-            found.append(SummedWeights(row, view.variable, operation.taps, sums, on_left, bias))
+        is_own = view.variable in fixed and reads.count(view.variable) == 1 and other.variable not in fixed
+        transposed = _is_transposed(view, program.variable(view.variable)) if is_own else None
+        if transposed is not None:
+            axis = 0 if on_left else len(operation.out.shape) - 1
+            bias = _bias(program, operation, axis, every, reads)
+            sums = operation.out.shape[axis]
+            found.append(
+                SummedWeights(row, view.variable, operation.taps, sums, on_left, on_left != transposed, bias)
+            )
     return found
+
+
+def _is_transposed(view: ir.View, variable: ir.Variable) -> bool | None:
+    """Whether a product goes through all of a variable's elements in their order, False, or a matrix's columns first, True; or neither."""
+    if view.offset != ir.Affine() or view.size != variable.size:
+        return None
+    orders = [ir.row_major_strides(view.shape), ir.row_major_strides(view.shape[::-1])[::-1]]
+    for is_transposed, wanted in enumerate(orders if len(view.shape) == 2 else orders[:1]):
+        if all(one == 1 or has == is_to for one, has, is_to in zip(view.shape, view.strides, wanted, strict=True)):
+            return bool(is_transposed)
+    return None
 
 
 def _bias(

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
+from kilotune.experiments.problems.device_check import DeviceCheck
 from kilotune.experiments.problems.problem import LimitsLinkedFlash, Problem
 from kilotune.experiments.studies.command_time import made_in_time
 from kilotune.experiments.studies.linked_descent import ESTIMATE, NEW, LinkedDescent, bytes_linked
@@ -79,6 +80,17 @@ def linked_finalist(
         return MeasuredFinalists(kept)
     least = f"the smallest of {len(linked)} takes {min(linked.values())}" if linked else "none was, for want of time"
     return MeasuredFinalists(result, f"No finalist was linked within {limit} bytes: {least}.", kept=False)
+
+
+def linked_as_built(problem: Problem, finalists: MeasuredFinalists, check: DeviceCheck | None) -> MeasuredFinalists:
+    """The finalists once the best of them has been built for its device, which is linked there: where there was no time for others, that
+    tells whether it keeps the limit."""
+    limit = problem.linked_limit_bytes if isinstance(problem, LimitsLinkedFlash) else None
+    best, built = finalists.result.best, None if check is None else check.measured
+    if finalists.kept or limit is None or best is None or built is None or built.sizes.flash_bytes > limit:
+        return finalists
+    said = f"Trial {best.number} links to {built.sizes.flash_bytes} bytes as it is built for the device, within {limit}; others were not linked."
+    return replace(finalists, said=said, kept=True)
 
 
 def _descended(

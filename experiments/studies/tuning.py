@@ -23,6 +23,7 @@ from kilotune.experiments.problems.procedure_measurements import remembered
 from kilotune.experiments.studies.command_time import DEVICE_SHARE, CommandTime, made_in_time, never
 from kilotune.experiments.studies.confirmed_finalists import chosen_finalist
 from kilotune.experiments.studies.device_checks import checked_programs
+from kilotune.experiments.studies.linked_finalists import linked_as_built
 from kilotune.experiments.studies.measured_finalists import MeasuredFinalists, kept_finalist
 from kilotune.experiments.studies.placing_finalists import knowing_placing, place_finalists, resuming_placing
 from kilotune.experiments.studies.procedure_outcome import ProcedureOutcome, procedure_in_time
@@ -166,6 +167,7 @@ def conclude(
     float_metrics = made_in_time(is_over, lambda: float_metrics_of(problem)) or {}
     procedure_test = on_unseen_data(problem, study, paper.answer, is_over).metrics
     checks = checked_programs(problem, study, finalists, paper.answer, most_checked, is_over)
+    finalists = linked_as_built(problem, finalists, checks.best)
     problem = checks.problem
     placing = place_finalists(problem, study, result, is_over) if most_checked else kept_placing(study)
     return TuneOutcome(

@@ -76,6 +76,25 @@ def imported_perceptron(seed: int) -> FloatModel:
     )
 
 
+def rows_of_vectors(seed: int) -> FloatModel:
+    """The same network of three vectors at once, as rows, with matrices that are stored as [units, inputs] and read as their transposes."""
+    whole, rows = perceptron(seed), 3
+    widths = {"X": INPUTS, "a": UNITS, "b": UNITS, "h": UNITS, "c": SCORES, "scores": SCORES}
+    variables = tuple(
+        replace(one, shape=(rows, widths[one.name])) if one.name in widths else one for one in whole.program.variables
+    )
+    v = {one.name: ir.whole(one) for one in variables}
+    first, second = ir.View("W1", (INPUTS, UNITS), (1, INPUTS)), ir.View("W2", (UNITS, SCORES), (1, UNITS))
+    body = (
+        ir.MatMul(v["a"], HERE, v["X"], first),
+        ir.Add(v["b"], HERE, v["a"], ir.View("B1", (rows, UNITS), (0, 1))),
+        ir.Tanh(v["h"], HERE, v["b"]),
+        ir.MatMul(v["c"], HERE, v["h"], second),
+        ir.Add(v["scores"], HERE, v["c"], ir.View("B2", (rows, SCORES), (0, 1))),
+    )
+    return FloatModel(replace(whole.program, variables=variables, body=body, result=v["scores"]), whole.parameters)
+
+
 def tree(seed: int) -> FloatModel:
     """A tree of depth 1: rows 0 and 1 of W are what the root adds, 2 and 3 one leaf, 4 and 5 the other, of which `side` chooses."""
     rng = np.random.default_rng(seed)
@@ -177,6 +196,22 @@ def two_layers(columns: int, *, is_shared: bool) -> FloatModel:
     parameters["W1"][3], parameters["B1"][3] = parameters["W1"][2] + 0.01, parameters["B1"][2]
     program = ir.Program("layers", tuple(variables), body, v["scores"], ir.ResultKind.REAL)
     return FloatModel(program, parameters)
+
+
+def test_matrices_that_are_read_as_their_transposes_are_fitted_as_well() -> None:
+    model, rng = rows_of_vectors(6), np.random.default_rng(7)
+    assert [(one.by_sums, one.bias) for one in summed_weights(model.program)] == [(True, "B1"), (True, "B2")]
+    features = rng.normal(size=(60, 3 * INPUTS))
+    pruning, (group,) = UnitPruning(model, features, np.ones(60)), unit_groups(model.program)
+    vectors = features.reshape(-1, INPUTS)
+    hidden = np.tanh(vectors @ model.parameters["W1"].T + model.parameters["B1"].T)
+    wanted = hidden @ model.parameters["W2"].T + model.parameters["B2"].T
+    for unit in range(UNITS):
+        inputs = np.column_stack([np.delete(hidden, unit, axis=1), np.ones(len(vectors))])
+        best = inputs @ np.linalg.lstsq(inputs, wanted, rcond=None)[0]
+        found = outputs(pruning.without(smaller_of(model), group, unit), features).reshape(-1, SCORES)
+        assert np.square(best - wanted).sum() > 0.1
+        np.testing.assert_allclose(found, best, atol=0.02)
 
 
 def test_a_unit_that_adds_nothing_is_left_out_without_a_trace() -> None:

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from kilotune.evaluators.executors.in_process import InProcessExecutor
 from kilotune.evaluators.simulated import DeviceError
 from kilotune.experiments.studies.command_time import never
-from kilotune.experiments.studies.linked_finalists import MOST_LINKED, linked_finalist
+from kilotune.experiments.studies.linked_finalists import MOST_LINKED, linked_as_built, linked_finalist
 from kilotune.experiments.studies.measured_finalists import kept_finalist
 from kilotune.experiments.studies.storage import open_store
 from kilotune.search.budget import Budget
@@ -139,6 +140,22 @@ def test_a_limit_that_nobody_keeps_is_said(tmp_path: Path) -> None:
     assert found.said is not None
     assert found.said.startswith(f"No finalist was linked within {LIMIT} bytes: the smallest of ")
     assert found.said.endswith(f"takes {min(problem.linked) + 30:.0f}.")
+
+
+@pytest.mark.parametrize(("flash", "kept"), [(LIMIT, True), (LIMIT + 1, False), (None, False)])
+def test_where_no_finalist_was_linked_in_time_the_build_for_the_device_tells(
+    flash: int | None, kept: bool, tmp_path: Path
+) -> None:
+    problem = Linking(Sized(3, SIDE, 0), 0)
+    study, result = searched(problem, tmp_path)
+    finalists = linked_finalist(problem, study, result, lambda: True)  # type: ignore[arg-type]
+    assert finalists is not None
+    assert not finalists.kept
+    measured = None if flash is None else SimpleNamespace(sizes=SimpleNamespace(flash_bytes=flash))
+    found = linked_as_built(problem, finalists, SimpleNamespace(measured=measured))  # type: ignore[arg-type]
+    assert found.kept == kept
+    assert (found == finalists) != kept
+    assert linked_as_built(problem, finalists, None) == finalists  # type: ignore[arg-type]
 
 
 def test_without_a_limit_nothing_is_linked(tmp_path: Path) -> None:
