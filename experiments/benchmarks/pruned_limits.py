@@ -11,15 +11,17 @@ from __future__ import annotations
 import argparse
 import tempfile
 import time
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from kilotune.codegen.bundle import load_bundle
 from kilotune.evaluators.executors.in_process import InProcessExecutor
 from kilotune.evaluators.fixed_point.measuring import Task
-from kilotune.experiments.benchmarks.fronts import ALL as STORED
 from kilotune.experiments.benchmarks.fronts import on_test_samples
 from kilotune.experiments.benchmarks.small_models import generated_models, write_small_model
+from kilotune.experiments.benchmarks.stored_parameters import ALL as STORED
 from kilotune.experiments.models.catalogue import resolve_model
 from kilotune.experiments.problems.fixed_point.model import task_of
 from kilotune.search.budget import Budget
@@ -34,7 +36,8 @@ REFERENCE_TRIALS = 300
 
 def formats_within(limit: int, task: Task) -> ShiftrySpace:
     """The space of a task's formats, within a limit on flash."""
-    return ShiftrySpace(task, ShiftryOptions(**STORED, flash_limit_bytes=limit))
+    stored: Mapping[str, Any] = STORED
+    return ShiftrySpace(task, ShiftryOptions(**stored, flash_limit_bytes=limit))
 
 
 def lines(name: str, place: Path, share: float, trials: int, seed: int) -> list[str]:

@@ -262,7 +262,10 @@ def _found(pilot: ShiftrySpace, limit: int, seed: int) -> list[Assignment]:
     """The best candidates that a short search finds near the limit and that differ in widths or kinds of code."""
     work = pilot.evaluator.simulator.steps.elements_touched * len(pilot.task.features)
     study = Study(pilot, "front", seed)
-    study.run(InProcessExecutor(pilot), Budget(trials=max(1, min(PILOT_TRIALS, PILOT_WORK // max(1, work)))))
+    budget = Budget(trials=max(1, min(PILOT_TRIALS, PILOT_WORK // max(1, work))))
+    study.run(
+        InProcessExecutor(pilot), budget, handle_interrupts=False
+    )  # Ctrl-C ends the command, not this search alone
     sized = [(t.metrics["linked_bytes"], t) for t in study.trials() if "linked_bytes" in t.metrics]
     most = max((1.0 + NEAR) * limit, float(np.quantile([size for size, _ in sized], SMALLEST)) if sized else 0.0)
     near = [trial for size, trial in sized if size <= most]

@@ -14,6 +14,7 @@ from kilotune.evaluators.fixed_point.measuring import Task
 from kilotune.experiments.models.catalogue import resolve_model
 from kilotune.spaces.shiftry import closeness
 from kilotune.spaces.shiftry import pruned_models as module
+from kilotune.spaces.shiftry.kept_codes import packed, unpacked
 from kilotune.spaces.shiftry.pruned_models import PrunedModel, pruned_models
 
 
@@ -57,3 +58,7 @@ def test_models_that_are_recalled_are_those_that_were_made(name: str, monkeypatc
     assert [said(one) for one in pruned_models(task, 1.0, memory, ("a task",))] == every
     assert memory.made == made
     assert [said(one) for one in pruned_models(task, 1.0)] == every
+
+
+def test_codes_of_no_parameter_are_recalled() -> None:
+    assert unpacked(packed({}), {}) == {}
