@@ -27,8 +27,7 @@ from kilotune.search.space import (
     Option,
 )
 from kilotune.search.work_memory import NoMemory, WorkMemory
-from kilotune.spaces.cm.bit_bound import least_ticks_in_any_bits
-from kilotune.spaces.cm.lowered import least_cores
+from kilotune.spaces.cm.bit_bound import BoundInAnyBits
 from kilotune.spaces.cm.space import CmSpace
 
 SEMANTICS = 1
@@ -124,17 +123,20 @@ class BitCandidates:
         graph = self.networks.narrowest(weight_bits, converters)
         return CmSpace.of(graph, self.hardware, self.question.strict, self.mapping_objective)
 
-    @cached_property
+    @property
     def least_ticks(self) -> int:
         """Ticks per image that no candidate beats."""
+        return self._bound.ticks
+
+    @cached_property
+    def _bound(self) -> BoundInAnyBits:
         wider = [self._narrowest(bits) for bits in weight_levels(self.hardware.cell_bits)[:-1]]
-        return least_ticks_in_any_bits([*wider, self.least])
+        return BoundInAnyBits.of([*wider, self.least])
 
     @property
     def least_objective(self) -> float:
         """The leading objective's bound for all candidates, where it is one of mappings."""
-        cores = least_cores(self.least.costs, {}, self.least.cores)
-        return self.least.objective_bound(self.least_ticks, cores)
+        return self.least.objective_bound(self._bound.ticks, self._bound.cores)
 
     @cached_property
     def objectives(self) -> tuple[Objective, ...]:
