@@ -162,8 +162,8 @@ def mapping(seconds: float) -> None:
 
 
 def embedding(seconds: float) -> None:
-    """The paper's problem, every edge on a link: CPU seconds of the encodings, each of which gives up after 40 s of wall clock, and of strict
-    annealing."""
+    """The paper's problem, every edge on a link: CPU seconds of the encodings, each of which gives up after 40 s of wall clock, and of
+    strict annealing."""
     limit_s = min(seconds, SOLVER_S)
     row("instance", "paper's encoding in Z3", "Z3 without quantifiers", "CP-SAT", "annealing")
     for name, edges, pairs, cores in embedding_instances():
