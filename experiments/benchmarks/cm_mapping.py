@@ -226,7 +226,11 @@ def anneal_strictly(problem: Embedding) -> str:
 def verdict(problem: Embedding, answer: EmbeddingResult, cpu_s: float, limit_s: float) -> str:
     """CPU seconds, checked; of one that gave up the wall clock as well."""
     if answer.cores is None:
-        return f"impossible {cpu_s:.2f}" if answer.impossible else f"given up after {limit_s:g} s of wall clock, {cpu_s:.1f}"
+        return (
+            f"impossible {cpu_s:.2f}"
+            if answer.impossible
+            else f"given up after {limit_s:g} s of wall clock, {cpu_s:.1f}"
+        )
     assert problem.holds(answer.cores)
     return f"{cpu_s:.2f}"
 
