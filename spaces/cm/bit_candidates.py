@@ -108,6 +108,15 @@ class BitCandidates:
         self._spaces[key] = found
         return found
 
+    def in_order(self, answers: Assignment) -> dict[str, Option]:
+        """The answers of a candidate in the order in which they were asked; bits alone where no network has these."""
+        bits = {decision.name: answers[decision.name] for decision in self.bit_decisions}
+        try:
+            space = self.at(bits)
+        except ValueError:
+            return bits
+        return {**bits, **space.in_order(answers)}
+
     def outlined(self, assignment: Assignment) -> CmSpace:
         """Mappings of the network with the bits of a candidate, as far as `BitNetworks.outline` tells. ValueError as of `at`."""
         graph = self.networks.outline(self.widths(assignment))

@@ -181,6 +181,15 @@ class CmCandidates(MappedStreams):
         """By layer."""
         return {shape.name: Replication.of(assignment[f"replicas {shape.name}"]) for shape in self.shapes}
 
+    def in_order(self, answers: Assignment) -> dict[str, Option]:
+        """The answers of a candidate, which may be in any order, in the order in which they were asked: a walk that asks for each of them
+        anew looks at all replications and cores that there are. KeyError where one is missing."""
+        lowered, layers = self.lowered(self.replicas(answers)), [shape.name for shape in self.shapes]
+        names = [f"replicas {layer}" for layer in layers]
+        names += [f"core {stage.name}" for stage in lowered.pipeline.stages]
+        names += [*lowered.route_names, *(f"buffer {layer}" for layer in layers)]
+        return {name: answers[name] for name in names}
+
     def evaluate(self, batch: Sequence[Assignment]) -> list[Measurement]:
         """Metrics as `measure` names them."""
         return [self.measure(assignment) for assignment in batch]

@@ -15,6 +15,7 @@ from kilotune.codegen.onnx.importing import import_model
 from kilotune.codegen.onnx.quantise import integer_shape
 from kilotune.codegen.onnx.topology import IMAGE, Topology
 from kilotune.evaluators.cm.bit_networks import BitNetworks
+from kilotune.search.candidates import first_candidate
 from kilotune.search.space import Option
 from kilotune.spaces.cm.bit_candidates import BitQuestion
 from kilotune.spaces.cm.bits import BitsSpace
@@ -86,6 +87,8 @@ def test_more_bits_in_more_blocks_may_have_thinner_streams_and_less_for_each_dig
         own = bounds_by_bits(space, (8, 6, 4, 2))
         assert own[8, 8] < own[2, 2], "which is why the narrowest network's bound would be none"
         assert 1 < space.least_ticks <= min(own.values())
+    asked = first_candidate(space)
+    assert list(space.in_order(dict(sorted(asked.items()))).items()) == list(asked.items())
 
 
 def test_more_bits_in_more_row_blocks_may_be_chained() -> None:
