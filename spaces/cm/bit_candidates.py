@@ -27,8 +27,7 @@ from kilotune.search.space import (
     Option,
 )
 from kilotune.search.work_memory import NoMemory, WorkMemory
-from kilotune.spaces.cm.bit_bound import least_ticks_in_any_bits
-from kilotune.spaces.cm.lowered import least_cores
+from kilotune.spaces.cm.bit_bound import BoundInAnyBits
 from kilotune.spaces.cm.space import CmSpace
 
 SEMANTICS = 1
@@ -109,6 +108,15 @@ class BitCandidates:
         self._spaces[key] = found
         return found
 
+    def in_order(self, answers: Assignment) -> dict[str, Option]:
+        """The answers of a candidate in the order in which they were asked; bits alone where no network has these."""
+        bits = {decision.name: answers[decision.name] for decision in self.bit_decisions}
+        try:
+            space = self.at(bits)
+        except ValueError:
+            return bits
+        return {**bits, **space.in_order(answers)}
+
     def outlined(self, assignment: Assignment) -> CmSpace:
         """Mappings of the network with the bits of a candidate, as far as `BitNetworks.outline` tells. ValueError as of `at`."""
         graph = self.networks.outline(self.widths(assignment))
@@ -124,17 +132,20 @@ class BitCandidates:
         graph = self.networks.narrowest(weight_bits, converters)
         return CmSpace.of(graph, self.hardware, self.question.strict, self.mapping_objective)
 
-    @cached_property
+    @property
     def least_ticks(self) -> int:
         """Ticks per image that no candidate beats."""
+        return self._bound.ticks
+
+    @cached_property
+    def _bound(self) -> BoundInAnyBits:
         wider = [self._narrowest(bits) for bits in weight_levels(self.hardware.cell_bits)[:-1]]
-        return least_ticks_in_any_bits([*wider, self.least])
+        return BoundInAnyBits.of([*wider, self.least])
 
     @property
     def least_objective(self) -> float:
         """The leading objective's bound for all candidates, where it is one of mappings."""
-        cores = least_cores(self.least.costs, {}, self.least.cores)
-        return self.least.objective_bound(self.least_ticks, cores)
+        return self.least.objective_bound(self._bound.ticks, self._bound.cores)
 
     @cached_property
     def objectives(self) -> tuple[Objective, ...]:

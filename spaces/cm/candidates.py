@@ -116,12 +116,10 @@ class CmCandidates(MappedStreams):
     def least_ticks_of(self, costs: tuple[LayerCost, ...], layer_streams: Sequence[LayerStream]) -> int:
         """Ticks per image that no candidate beats whose layers and streams cost this: see `least_ticks` and `whole_stream_ticks`, and every
         element takes at least one link, but for those between stages that may share a core."""
-        shared = self.hardware.stages_per_core > 1
-        streams = (s for s in self.lowered({}).streams if not shared or GMEM in (s.writer, s.reader))
-        total = sum(s.image_load for s in streams)
+        total = sum(cost.link_load for cost in costs)
         together = sum(link.width for link in self.hardware.links)
         alone = math.ceil(least_ticks(costs, self.cores))
-        least = max(alone, -(-total // together), self._port_ticks)
+        least = max(alone, -(-total // together), self._port_ticks(costs))
         return whole_stream_ticks(costs, layer_streams, self.hardware.cores, least)
 
     def objective_bound(self, ticks: float, cores: int) -> float:
@@ -134,12 +132,11 @@ class CmCandidates(MappedStreams):
         """The leading objective's bound for all candidates."""
         return self.objective_bound(self.least_ticks, least_cores(self.costs, {}, self.cores))
 
-    @property
-    def _port_ticks(self) -> int:
+    def _port_ticks(self, costs: Sequence[LayerCost]) -> int:
         """Ticks per image of the ports of GMEM, if streams shared them evenly. Replicas need all of the image as well."""
-        streams, links, gmem = self.lowered({}).streams, self.hardware.links, self.hardware.gmem
-        into = sum(s.image_load for s in streams if s.writer == GMEM), sum(k.width for k in links if k.source == gmem)
-        out = sum(s.image_load for s in streams if s.reader == GMEM), sum(k.width for k in links if k.target == gmem)
+        links, gmem = self.hardware.links, self.hardware.gmem
+        into = sum(cost.gmem_loads[0] for cost in costs), sum(k.width for k in links if k.source == gmem)
+        out = sum(cost.gmem_loads[1] for cost in costs), sum(k.width for k in links if k.target == gmem)
         return max(-(-load // width) for load, width in (into, out))
 
     @cached_property
@@ -183,6 +180,15 @@ class CmCandidates(MappedStreams):
     def replicas(self, assignment: Assignment) -> dict[str, Replication]:
         """By layer."""
         return {shape.name: Replication.of(assignment[f"replicas {shape.name}"]) for shape in self.shapes}
+
+    def in_order(self, answers: Assignment) -> dict[str, Option]:
+        """The answers of a candidate, which may be in any order, in the order in which they were asked: a walk that asks for each of them
+        anew looks at all replications and cores that there are. KeyError where one is missing."""
+        lowered, layers = self.lowered(self.replicas(answers)), [shape.name for shape in self.shapes]
+        names = [f"replicas {layer}" for layer in layers]
+        names += [f"core {stage.name}" for stage in lowered.pipeline.stages]
+        names += [*lowered.route_names, *(f"buffer {layer}" for layer in layers)]
+        return {name: answers[name] for name in names}
 
     def evaluate(self, batch: Sequence[Assignment]) -> list[Measurement]:
         """Metrics as `measure` names them."""

@@ -132,14 +132,7 @@ def _finished(
     """The best design from now on; this one, annealed, gets replicas enough for its buffers. The first one whose buffers fit is shown at
     once."""
     waiting = best is not None and not search.fits(best)
-    for last in (False, True):
-        roomier = search.roomier(design)
-        if roomier is None:
-            break
-        # Other ways make other buffers: what annealing makes of it may be too large again, as it came it is not.
-        design = search.repaired(roomier, design)
-        if last and not search.fits(design):
-            design = search.improve(roomier, 0)
+    design = _with_room(search, design)
     if best is not None and not waiting and search.is_better(design, best):
         early = search.is_far_better(design, best) and not search.is_quickly_measured(design)
         if early:
@@ -150,6 +143,19 @@ def _finished(
         return design
     yield None
     return best
+
+
+def _with_room(search: Designer, design: Design) -> Design:
+    """With replicas enough for its buffers, where there are cores for them; annealed anew then."""
+    for last in (False, True):
+        roomier = search.roomier(design)
+        if roomier is None:
+            break
+        # Other ways make other buffers: what annealing makes of it may be too large again, as it came it is not.
+        design = search.repaired(roomier, design)
+        if last and not search.fits(design):
+            design = search.improve(roomier, 0)
+    return design
 
 
 def _by_neighbours(search: Designer, best: Design) -> Generator[Assignment | None, None, Design]:
@@ -163,8 +169,11 @@ def _by_neighbours(search: Designer, best: Design) -> Generator[Assignment | Non
             yield None
             continue
         design = search.improve(other, LONG_MOVES if again else FIRST_MOVES << min(in_vain // 12, 2))
+        if design.ticks < best.ticks:
+            design = _with_room(search, design)
         if search.is_better(design, best):
-            here = best = design
+            spread = search.uncrowded(design, SPREADING_ROUNDS, LONG_MOVES)
+            here = best = spread if search.is_better(spread, best) else design
             in_vain = 0
             yield from search.shown(best)
         else:

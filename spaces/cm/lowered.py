@@ -104,6 +104,7 @@ class LayerCost:
     of its cores, in ticks of all the links of the best connected core; or of a stream between two of its blocks (partial sums, which
     take one route), in ticks of the widest link. chained_flow_ticks: the same where its row blocks are chained. ports: what it takes
     GMEM's links. stage_rows: of crossbars, by stage. all_ticks: that an image takes all its cores together, however often it is there.
+    link_load: that it is sent, and sends GMEM, of an image over at least one link; gmem_loads: from and to GMEM, in elements or bits.
     Streams of stages that may share a core may need no link: their flow ticks are 0."""
 
     shape: LayerShape
@@ -114,6 +115,8 @@ class LayerCost:
     ports: PortTicks = field(default_factory=PortTicks)
     stage_rows: tuple[int, ...] = ()
     all_ticks: int = 0
+    link_load: int = 0
+    gmem_loads: tuple[int, int] = (0, 0)
 
     def ticks(self, replication: Replication) -> float:
         """No placement runs it in fewer ticks per image: replicas share the elements at best evenly."""
@@ -152,7 +155,8 @@ def layer_costs(
 ) -> tuple[LayerCost, ...]:
     """By layer, in the order of the shapes. chained: lowered once as well, all row blocks in chains. ports: by layer, of those that
     read the image or write an output."""
-    flows, chained_flows = _flow_ticks(once, hardware), _flow_ticks(chained, hardware)
+    flows, chained_flows = (flow_ticks(lowered, hardware, *_stage_loads(lowered)) for lowered in (once, chained))
+    gmem_loads, link_loads = _layer_loads(once)
     ticks, chained_ticks = _by_layer(once, once.ticks), _by_layer(chained, chained.ticks)
     rows = _by_layer(once, once.rows)
     together = [_all_ticks(lowered) for lowered in (once, chained)]
@@ -166,6 +170,8 @@ def layer_costs(
             ports.get(shape.name, PortTicks()),
             rows[shape.name],
             min(both[shape.name] for both in together),
+            link_loads[shape.name],
+            gmem_loads[shape.name],
         )
         for shape in shapes
     )
@@ -187,8 +193,34 @@ def _all_ticks(lowered: LoweredPipeline) -> Counter[str]:
     return found
 
 
-def _flow_ticks(lowered: LoweredPipeline, hardware: Hardware) -> dict[str, float]:
-    """By layer: see `LayerCost`."""
+def _stage_loads(lowered: LoweredPipeline) -> tuple[list[int], list[int]]:
+    """What every stage is sent of an image, and what it sends."""
+    into, out = ([0] * len(lowered.rows) for _ in range(2))
+    for stream in lowered.streams:
+        for loads, end in ((into, stream.reader), (out, stream.writer)):
+            if end != GMEM:
+                loads[end] += stream.image_load
+    return into, out
+
+
+def _layer_loads(lowered: LoweredPipeline) -> tuple[dict[str, tuple[int, int]], dict[str, int]]:
+    """By layer, of an image: what it is sent by GMEM and sends it, and both with what other stages send it, but for stages that may share a
+    core with these."""
+    stages, shared = lowered.pipeline.stages, lowered.stages_per_core > 1
+    gmem = dict.fromkeys((stage.layer for stage in stages), (0, 0))
+    links = dict.fromkeys(gmem, 0)
+    for stream in lowered.streams:
+        layer = stages[stream.writer if stream.reader == GMEM else stream.reader].layer
+        into, out = (stream.image_load if end == GMEM else 0 for end in (stream.writer, stream.reader))
+        gmem[layer] = gmem[layer][0] + into, gmem[layer][1] + out
+        links[layer] += into + out if shared else stream.image_load
+    return gmem, links
+
+
+def flow_ticks(
+    lowered: LoweredPipeline, hardware: Hardware, into: Sequence[int], out: Sequence[int]
+) -> dict[str, float]:
+    """By layer: see `LayerCost`. into, out: what every stage is sent of an image, and sends."""
     width_in, width_out = ([0] * (hardware.cores + 1) for _ in range(2))
     for link in hardware.links:
         width_in[link.target] += link.width
@@ -201,11 +233,9 @@ def _flow_ticks(lowered: LoweredPipeline, hardware: Hardware) -> dict[str, float
         return {stage.layer: 0.0 for stage in stages}
     for s, stage in enumerate(stages):
         streams = [lowered.streams[n] for n in lowered.touching[s]]
-        into = sum(stream.image_load for stream in streams if stream.reader == s)
-        out = sum(stream.image_load for stream in streams if stream.writer == s)
         own = (k for k in streams if k.writer == s and k.reader != GMEM and stages[k.reader].layer == stage.layer)
         inner = max((stream.image_load for stream in own), default=0)
-        flow = max(into / widest_in, out / widest_out, inner / widest_link)
+        flow = max(into[s] / widest_in, out[s] / widest_out, inner / widest_link)
         found[stage.layer] = max(flow, found.get(stage.layer, 0.0))
     return found
 

@@ -136,6 +136,14 @@ def test_every_prefix_of_a_candidate_has_a_bound_that_its_measurement_keeps() ->
             assert bounds[0] >= space.least_ticks
 
 
+def test_answers_are_put_in_the_order_in_which_they_are_asked() -> None:
+    space = CmSpace.of(integer_shape(weightless("resnet20")), load_hardware("mesh-8x8"))
+    asked = random_candidate(space, np.random.default_rng(1))
+    assert list(space.in_order(dict(sorted(asked.items()))).items()) == list(asked.items())
+    with pytest.raises(KeyError, match="buffer"):
+        space.in_order({name: answer for name, answer in asked.items() if not name.startswith("buffer")})
+
+
 def test_exhaustive_search_proves_what_measuring_everything_finds() -> None:
     space = CmSpace.of(chain(1, 3, channels=4), small_hardware(1, (1, 2)))
     everything = list(all_candidates(space))
