@@ -64,7 +64,7 @@ LEAST_KEPT = 0.5
 def load_beam() -> ctypes.CDLL | None:
     """The library; None when there is no working C compiler."""
     folder = Path(__file__).parent
-    loaded = load_library(folder / "skyline_beam.c", [folder / "skyline_beam_state.h"])
+    loaded = load_library(folder / "skyline_beam.c", [folder / "skyline_beam_state.h", folder / "clock.h"])
     if loaded is None:
         return None
     library, pointer = loaded.library, ctypes.c_void_p
@@ -98,16 +98,23 @@ class BeamSearch:
         self._credit: FloatArray = CREDIT * buffers.size * (ends - begins).astype(np.float64) ** LIFE_POWER
         self._kept: list[_KeptPlacement] = []
 
-    def placement(self, peak_bytes: int, seconds: float = math.inf) -> IntArray | None:
-        """The next placement, where the least peak so far is this one; bytes, shape (buffers,). None: it would be higher than all that are
-        kept, or was not done after `seconds`. Raises `MemoryError`."""
-        offsets = self._placed(self._beginning(), self._capacity(peak_bytes), seconds)
+    def placement(self, best: IntArray, seconds: float = math.inf) -> IntArray | None:
+        """The next placement, where the best one so far is this one; bytes, shape (buffers,) each. None: it would be higher than all that
+        are kept, or was not done after `seconds`. Raises `MemoryError`."""
+        peak = self._peak(best)
+        if self._kept and peak < self._kept[0].peak:
+            self._keep(best)  # others lowered it
+        offsets = self._placed(self._beginning(), self._capacity(peak), seconds)
         if offsets is not None:
-            peak = int((offsets + self._buffers.size).max())
-            self._kept = sorted([*self._kept, _KeptPlacement(peak, offsets)], key=lambda kept: kept.peak)[
-                :KEPT_PLACEMENTS
-            ]
+            self._keep(offsets)
         return offsets
+
+    def _keep(self, offsets: IntArray) -> None:
+        found = _KeptPlacement(self._peak(offsets), offsets)
+        self._kept = sorted([*self._kept, found], key=lambda kept: kept.peak)[:KEPT_PLACEMENTS]
+
+    def _peak(self, offsets: IntArray) -> int:
+        return int((offsets + self._buffers.size).max())
 
     def _capacity(self, peak_bytes: int) -> int:
         """Below the highest of what is kept; at first twice as high as the best placement of others."""
