@@ -84,7 +84,17 @@ LARGE_SHARES = {
 }
 """How the work is divided from LARGE buffers on, about which a question is seldom answered, and among ways for what they are glued to."""
 
-FEW_POINTS_SHARES = {**LARGE_SHARES, "glued": 4, "lives": 48, "ejection": 8}
+FEW_POINTS_SHARES = {
+    "goal": 1,
+    "way": 0.5,
+    "glued": 2,
+    "loose": 2,
+    "lives": 48,
+    "ejection": 8,
+    "skyline": 0.3,
+    "greedy": 1,
+    "beam": 64,
+}
 """And where a beam search places them: guided ejection lowers what that has come to, which goes on from there. Regluing takes long."""
 
 LUCK = 4
