@@ -16,7 +16,7 @@ import numpy as np
 
 from kilotune.codegen.arrays import IntArray
 from kilotune.evaluators.executors.in_process import InProcessExecutor
-from kilotune.experiments.benchmarks.placement_instances import KINDS
+from kilotune.experiments.benchmarks.placement_instances import KINDS, over_points
 from kilotune.search.budget import Budget
 from kilotune.search.result import Progress, Result
 from kilotune.search.strategy import make_strategy
@@ -54,7 +54,10 @@ def main() -> None:
     parser.add_argument("--random", action="store_true", help="random and tiled instances")
     parser.add_argument("--kinds", nargs="*", choices=KINDS, default=tuple(KINDS), help="of --random")
     parser.add_argument("--counts", nargs="*", type=int, default=(20, 100, 1000, 10_000), help="buffers of --random")
-    parser.add_argument("--seed", type=int, default=1, help="of --random")
+    parser.add_argument("--seed", type=int, default=1, help="of --random and --points")
+    parser.add_argument(
+        "--points", nargs="*", type=int, default=(), help="points of time of 1000 tiles, as cut and smaller"
+    )
     parser.add_argument(
         "--greedy-seconds",
         type=float,
@@ -70,6 +73,8 @@ def main() -> None:
             baselines(options.challenge, options.capacity, options.baseline_seconds)
     if options.fragmented:
         fragmented(options.fragmented, options.seconds)
+    if options.points:
+        few_points(options.points, options.seed, options.seconds)
     if options.random:
         generated(options.kinds, options.counts, options.seed, (options.seconds, options.greedy_seconds))
 
@@ -218,6 +223,20 @@ def generated(kinds: Sequence[str], counts: Sequence[int], seed: int, limits: tu
             greedy, begun, gap = (f"{100 * (peak / bound - 1):.2f}" for peak in peaks)
             cells = (bound, f"{greedy} ({len(tried)})", begun, f"{first_s:.2f}", gap, standing.done, f"{cpu_s:.2f}")
             row(kind, len(instance.buffers), *cells)
+
+
+def few_points(points: Sequence[int], seed: int, seconds: float) -> None:
+    """1000 tiles over so many points of time, as they were cut and each smaller by up to a tenth. The rectangle's height, which some
+    placement has by construction, stands beside what is found."""
+    row("points", "sizes", "buffers", "live sum", "rectangle's gap %", "gap %", "proved", "CPU s")
+    for count in points:
+        for shrunk in (False, True):
+            instance = over_points(1000, count, seed, shrunk)
+            bound = largest_live_sum(instance).peak_bytes
+            standing, cpu_s = solve(instance, None, seconds)
+            gaps = (f"{100 * (peak / bound - 1):.2f}" for peak in (MEGABYTE, standing.peak_bytes))
+            sizes = "smaller" if shrunk else "as cut"
+            row(count, sizes, len(instance.buffers), bound, *gaps, standing.done, f"{cpu_s:.2f}")
 
 
 def solve(instance: Instance, capacity: int | None, seconds: float, seed: int = 0) -> tuple[PlacementSearchStep, float]:

@@ -100,7 +100,8 @@ class BeamSearch:
         self._order = np.argsort(begins, kind="stable")
         self._credit: FloatArray = CREDIT * buffers.size * (ends - begins).astype(np.float64) ** LIFE_POWER
         self._kept: list[_KeptPlacement] = []
-        self._in_vain, self._least = 0, math.inf  # placements in a row that were not kept; the least peak of all that were
+        self._in_vain = 0  # placements in a row that were not kept
+        self._least = math.inf  # peak of all that were
 
     def placement(self, best: IntArray, seconds: float = math.inf) -> IntArray | None:
         """The next placement, where the best one so far is this one; bytes, shape (buffers,) each. None: it would be higher than all that
