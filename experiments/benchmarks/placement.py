@@ -16,7 +16,7 @@ import numpy as np
 
 from kilotune.codegen.arrays import IntArray
 from kilotune.evaluators.executors.in_process import InProcessExecutor
-from kilotune.experiments.benchmarks.placement_instances import KINDS
+from kilotune.experiments.benchmarks.placement_instances import KINDS, over_points
 from kilotune.search.budget import Budget
 from kilotune.search.result import Progress, Result
 from kilotune.search.strategy import make_strategy
@@ -54,7 +54,16 @@ def main() -> None:
     parser.add_argument("--random", action="store_true", help="random and tiled instances")
     parser.add_argument("--kinds", nargs="*", choices=KINDS, default=tuple(KINDS), help="of --random")
     parser.add_argument("--counts", nargs="*", type=int, default=(20, 100, 1000, 10_000), help="buffers of --random")
-    parser.add_argument("--seed", type=int, default=1, help="of --random")
+    parser.add_argument("--seed", type=int, default=1, help="of --random and --points")
+    parser.add_argument(
+        "--points", nargs="*", type=int, default=(), help="points of time of 1000 tiles, as cut and smaller"
+    )
+    parser.add_argument(
+        "--greedy-seconds",
+        type=float,
+        default=5.0,
+        help="CPU limit of the greedy orders of --random together, of which one at least is tried to its end",
+    )
     options = parser.parse_args()
     if options.programs:
         programs(options.programs, options.seeds, options.seconds)
@@ -64,8 +73,10 @@ def main() -> None:
             baselines(options.challenge, options.capacity, options.baseline_seconds)
     if options.fragmented:
         fragmented(options.fragmented, options.seconds)
+    if options.points:
+        few_points(options.points, options.seed, options.seconds)
     if options.random:
-        generated(options.kinds, options.counts, options.seed, options.seconds)
+        generated(options.kinds, options.counts, options.seed, (options.seconds, options.greedy_seconds))
 
 
 def programs(paths: Sequence[Path], seeds: int, seconds: float) -> None:
@@ -195,19 +206,37 @@ def crowded(seed: int) -> Instance:
     return Instance(f"crowded-{seed}", tuple(Buffer(str(i), *r) for i, r in enumerate(rows)))
 
 
-def generated(kinds: Sequence[str], counts: Sequence[int], seed: int, seconds: float) -> None:
-    """Random buffers, and tilings of a rectangle, whose optimum is its height. The first placement stands beside the last."""
-    row("kind", "buffers", "bound", "best greedy gap %", "first gap %", "CPU s", "gap %", "proved", "CPU s")
+def generated(kinds: Sequence[str], counts: Sequence[int], seed: int, limits: tuple[float, float]) -> None:
+    """Random buffers, and tilings of a rectangle, whose optimum is its height. The first placement stands beside the last. `limits`: CPU
+    seconds of the search, and of the greedy orders together."""
+    seconds, greedy_seconds = limits
+    greedy_title = "best greedy gap % (orders tried)"
+    row("kind", "buffers", "bound", greedy_title, "first gap %", "CPU s", "gap %", "proved", "CPU s")
     for kind in kinds:
         for count in counts:
             instance = KINDS[kind](count, seed)
             bound = largest_live_sum(instance).peak_bytes
             first, first_s = solve(instance, None, 0.0)
             standing, cpu_s = solve(instance, None, seconds)
-            peaks = (min(greedy_peaks(instance)), first.peak_bytes, standing.peak_bytes)
+            tried = greedy_peaks(instance, greedy_seconds)
+            peaks = (min(tried), first.peak_bytes, standing.peak_bytes)
             greedy, begun, gap = (f"{100 * (peak / bound - 1):.2f}" for peak in peaks)
-            cells = (bound, greedy, begun, f"{first_s:.2f}", gap, standing.done, f"{cpu_s:.2f}")
+            cells = (bound, f"{greedy} ({len(tried)})", begun, f"{first_s:.2f}", gap, standing.done, f"{cpu_s:.2f}")
             row(kind, len(instance.buffers), *cells)
+
+
+def few_points(points: Sequence[int], seed: int, seconds: float) -> None:
+    """1000 tiles over so many points of time, as they were cut and each smaller by up to a tenth. The rectangle's height, which some
+    placement has by construction, stands beside what is found."""
+    row("points", "sizes", "buffers", "live sum", "rectangle's gap %", "gap %", "proved", "CPU s")
+    for count in points:
+        for shrunk in (False, True):
+            instance = over_points(1000, count, seed, shrunk)
+            bound = largest_live_sum(instance).peak_bytes
+            standing, cpu_s = solve(instance, None, seconds)
+            gaps = (f"{100 * (peak / bound - 1):.2f}" for peak in (MEGABYTE, standing.peak_bytes))
+            sizes = "smaller" if shrunk else "as cut"
+            row(count, sizes, len(instance.buffers), bound, *gaps, standing.done, f"{cpu_s:.2f}")
 
 
 def solve(instance: Instance, capacity: int | None, seconds: float, seed: int = 0) -> tuple[PlacementSearchStep, float]:
@@ -222,10 +251,15 @@ def solve(instance: Instance, capacity: int | None, seconds: float, seed: int = 
     return standing, cpu_s
 
 
-def greedy_peaks(instance: Instance) -> list[int]:
-    """In the order of GREEDY."""
-    buffers = BufferArrays.of(instance)
-    return [peak_of(instance, place_in_order(buffers, order(buffers), fit)) for order, fit in GREEDY.values()]
+def greedy_peaks(instance: Instance, seconds: float = math.inf) -> list[int]:
+    """In the order of GREEDY; no further ones are tried after so many CPU seconds."""
+    buffers, begun = BufferArrays.of(instance), time.process_time()
+    peaks: list[int] = []
+    for order, fit in GREEDY.values():
+        peaks.append(peak_of(instance, place_in_order(buffers, order(buffers), fit)))
+        if time.process_time() - begun > seconds:
+            break
+    return peaks
 
 
 def peak_of(instance: Instance, offsets: IntArray) -> int:

@@ -108,6 +108,17 @@ def slack_wheels(count: int, seed: int) -> Instance:
     return smaller(whole, np.random.default_rng((seed, count)))
 
 
+def over_points(count: int, points: int, seed: int, shrunk: bool) -> Instance:
+    """A rectangle of 1 MiB cut up at random over so many points of time, three of ten times in wheels of five; where they are shrunk, every
+    piece is smaller by up to a tenth."""
+
+    def pieces_of(tile: LifeAndSize, rng: np.random.Generator) -> list[LifeAndSize]:
+        return wheel_of(tile, rng) if rng.random() < 0.3 else halves_of(tile, rng)
+
+    whole = cut_up(f"over-{points}-points", count, seed, pieces_of, points)
+    return smaller(whole, np.random.default_rng((seed, count, 7))) if shrunk else whole
+
+
 KINDS: Mapping[str, Callable[[int, int], Instance]] = MappingProxyType(
     {
         "random": scattered,

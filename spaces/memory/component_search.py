@@ -84,6 +84,19 @@ LARGE_SHARES = {
 }
 """How the work is divided from LARGE buffers on, about which a question is seldom answered, and among ways for what they are glued to."""
 
+FEW_POINTS_SHARES = {
+    "goal": 1,
+    "way": 0.5,
+    "glued": 2,
+    "loose": 2,
+    "lives": 48,
+    "ejection": 8,
+    "skyline": 0.3,
+    "greedy": 1,
+    "beam": 64,
+}
+"""And where a beam search places them: guided ejection lowers what that has come to, which goes on from there. Regluing takes long."""
+
 LUCK = 4
 """By how much the share grows of the way that lowered the peak last."""
 
@@ -125,7 +138,7 @@ class ComponentSearch:
         self._least_step = reduce(gcd, buffers.size.tolist())  # without alignments, peaks are sums of sizes
         self._share, self._left_on_the_way = FIRST_SHARE, WORK_ON_THE_WAY
         self._spent = dict.fromkeys(SHARES, 0)
-        self._shares = shares or _shares_of(len(buffers))
+        self._shares = shares or _shares_of(buffers)
         self._lucky: str | None = None
         self._questions: dict[int, CapacityQuestion] = {}
         self._ejection: Ejection | None = None
@@ -263,7 +276,7 @@ class ComponentSearch:
     def _place_several_ways(self, target: int, seconds: float) -> int:
         self._beam = self._beam or BeamSearch(self.buffers, self._seed)
         before = self._beam.spent
-        self._offer(self._beam.placement(self.peak, seconds))
+        self._offer(self._beam.placement(self.offsets, seconds))
         return self._beam.spent - before
 
     def _place_in_order(self, target: int, seconds: float) -> int:
@@ -283,8 +296,12 @@ class ComponentSearch:
         self._questions = {capacity: asked for capacity, asked in self._questions.items() if capacity < self.peak}
 
 
-def _shares_of(count: int) -> Mapping[str, float]:
-    return SHARES if count < LARGE else LARGE_SHARES if count < VERY_LARGE else VERY_LARGE_SHARES
+def _shares_of(buffers: BufferArrays) -> Mapping[str, float]:
+    if len(buffers) < LARGE:
+        return SHARES
+    if len(buffers) >= VERY_LARGE:
+        return VERY_LARGE_SHARES
+    return FEW_POINTS_SHARES if has_few_points(buffers) else LARGE_SHARES
 
 
 @dataclass(frozen=True)

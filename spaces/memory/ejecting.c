@@ -5,7 +5,8 @@
  */
 #include <stdint.h>
 #include <stdlib.h>
-#include <time.h>
+
+#include "clock.h"
 
 enum { FITS = 0, STOPPED = 2, NO_MEMORY = 3 };
 enum { STEPS_PER_LOOK = 64 }; /* at the clock */
@@ -13,13 +14,6 @@ enum { STEPS_PER_LOOK = 64 }; /* at the clock */
 typedef struct {
     int64_t at, weight;
 } Edge; /* where a neighbour begins or ends, and what moving it away costs */
-
-static int64_t nanoseconds_now(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
-}
 
 static uint64_t next_random(uint64_t *state)
 {

@@ -6,18 +6,12 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
+
+#include "clock.h"
 
 enum { NODES_PER_LOOK = 256 }; /* at the clock */
 enum { RANK_BITS = 20 }; /* a key is offset << RANK_BITS | rank: one comparison orders by both */
 enum { FITS = 0, FAILS = 1, STOPPED = 2, NO_MEMORY = 3 };
-
-static int64_t nanoseconds_now(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
-}
 
 static int64_t align_up(int64_t address, int64_t alignment)
 {

@@ -6,7 +6,8 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
+
+#include "clock.h"
 
 enum { DONE = 0, STOPPED = 2, NO_MEMORY = 3 };
 enum { TRIALS_PER_LOOK = 64 }; /* at the clock */
@@ -22,19 +23,14 @@ typedef struct {
     int64_t looks; /* at candidates; it ends at the first point after which there were more */
     int64_t nanoseconds;
     int32_t most_left; /* blocks after the first gluing of all, above which nothing is tried */
+    double likeness;   /* how much sizes differ that lay beside each other, as a share of what is usual */
     double warmth;     /* what a trial may cost, at first, as it is accepted now and then */
     const volatile int32_t *stop; /* set by another thread */
 } RegluingProblem;
 
 #include "regluing_state.h"
 
-static int64_t nanoseconds_now(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
-}
-
+/* What the lower one of two lacks. */
 static double lacking(int64_t a, int64_t b)
 {
     int64_t more = a > b ? a : b, less = a > b ? b : a;
@@ -45,7 +41,9 @@ static const double BALANCE = 0.2; /* how much of the higher side of a point the
 static const double LEAST_LACK = 0.2, MOST_LACK = 0.25; /* how much the lower one of two that lay beside each other may lack, by trial */
 static const double ALONE_LACKS = 0.3; /* and where nothing else begins or ends */
 static const double STACK_PRICE = 0.05, DOUBT_PRICE = 0.3, LACK_SCALE = 0.12;
-static const double WHEELS_FIRST = 0.15, CONFIRMED_FIRST = 0.05, DOUBTFUL_LATER = 0.15;
+static const double WHEELS_FIRST = 0.15, PAIRS_FIRST = 0.01;
+static const double CONFIRMED_CHANCE = 0.3; /* the part of the pairs that are there by chance whose life another block has */
+static const double ALIKE_LATER = 0.1;      /* for each further block that lives as long as two that may be stacked */
 static const double MOST_NOISE = 0.4, MOST_LEFT_OUT = 0.3, DEEPEST = 0.9;
 
 static double price_of(double lacks) { return 0.5 * (lacks / LACK_SCALE) * (lacks / LACK_SCALE); }
@@ -95,6 +93,14 @@ static int lives_as(const State *s, int32_t lo, int32_t hi)
     return 0;
 }
 
+static int32_t count_alike(const State *s, int32_t b)
+{
+    int32_t count = 0;
+    for (int32_t c = s->first[0][s->block[b].lo]; c != NONE; c = s->block[c].after[0]) count += s->block[c].hi == s->block[b].hi;
+    return count;
+}
+
+/* Two alone that live equally long lay on each other; of more, some may have lain elsewhere. */
 static void consider_stacks(State *s, Candidate *best, int32_t point)
 {
     for (int32_t a = s->first[0][point]; a != NONE; a = s->block[a].after[0])
@@ -102,23 +108,25 @@ static void consider_stacks(State *s, Candidate *best, int32_t point)
             s->looks++;
             if (s->block[a].hi != s->block[b].hi) continue;
             int32_t part[] = {a < b ? a : b, a < b ? b : a};
-            consider(s, best, 0.0, STACK_PRICE, 2, part);
+            consider(s, best, ALIKE_LATER * (count_alike(s, a) - 2), STACK_PRICE, 2, part);
         }
 }
 
+/* Of those that meet at a point the pairs come first of which chance has the fewest that are as much alike. */
 static void consider_pairs(State *s, Candidate *best, int32_t point)
 {
     int alone = s->at[0][point] == 1 && s->at[1][point] == 1;
     for (int32_t a = s->first[1][point]; a != NONE; a = s->block[a].after[1])
         for (int32_t b = s->first[0][point]; b != NONE; b = s->block[b].after[0]) {
             const Block *first = &s->block[a], *second = &s->block[b];
-            double lacks = lacking(first->size, second->size);
+            double different = lacking(first->size, second->size), lacks = different / s->p->likeness;
             s->looks++;
             if (lacks > (alone ? ALONE_LACKS : s->most_lack)) continue;
             if (!alone && !is_balanced(s, point, first->size, second->size)) continue;
             int32_t part[] = {a, b};
-            double doubt = alone ? 0.0 : lives_as(s, first->lo, second->hi) ? -CONFIRMED_FIRST : DOUBTFUL_LATER + lacks;
-            consider(s, best, lacks + doubt, price_of(lacks) + (alone ? 0.0 : DOUBT_PRICE), 2, part);
+            double by_chance = different * s->at[0][point] * s->at[1][point];
+            if (!alone && lives_as(s, first->lo, second->hi)) by_chance *= CONFIRMED_CHANCE;
+            consider(s, best, alone ? lacks : by_chance - PAIRS_FIRST, price_of(lacks) + (alone ? 0.0 : DOUBT_PRICE), 2, part);
         }
 }
 
@@ -126,7 +134,8 @@ static void consider_wheel(State *s, Candidate *best, const int32_t *part, int32
 {
     const Block *early = &s->block[part[EARLY]], *late = &s->block[part[LATE]], *over = &s->block[part[OVER]];
     const Block *left = &s->block[part[LEFT]], *middle = &s->block[part[MIDDLE]];
-    double below = lacking(early->size + middle->size, late->size), above = lacking(middle->size + over->size, left->size);
+    double below = lacking(early->size + middle->size, late->size) / s->p->likeness;
+    double above = lacking(middle->size + over->size, left->size) / s->p->likeness;
     s->looks++;
     if (below > s->most_lack || above > s->most_lack) return;
     if (!is_balanced(s, first, left->size, middle->size + over->size)) return;

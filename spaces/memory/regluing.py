@@ -38,7 +38,7 @@ MOST_BYTES = 1 << 62
 def load_regluing() -> ctypes.CDLL | None:
     """The library; None when there is no working C compiler."""
     folder = Path(__file__).parent
-    loaded = load_library(folder / "regluing.c", [folder / "regluing_state.h"])
+    loaded = load_library(folder / "regluing.c", [folder / "regluing_state.h", folder / "clock.h"])
     if loaded is None:
         return None
     library, pointer = loaded.library, ctypes.c_void_p
@@ -74,8 +74,18 @@ def can_reglue(buffers: BufferArrays) -> bool:
     return aligned and load_regluing() is not None
 
 
-def reglued(buffers: BufferArrays, limits: RegluingLimits, seed: int) -> Reglued:
-    """The fewest blocks that were found. Sizes are positive, and `can_reglue`. Raises `MemoryError`."""
+def share_with_exact_mates(buffers: BufferArrays) -> float:
+    """The share of the buffers of which one of exactly their size ends where they begin, or begins where they end."""
+    ends, begins = (
+        np.array(list(zip(times.tolist(), buffers.size.tolist(), strict=True)), dtype=[("point", "i8"), ("size", "i8")])
+        for times in (buffers.upper, buffers.lower)
+    )
+    return float((np.isin(ends, begins) | np.isin(begins, ends)).mean()) if len(buffers) else 0.0
+
+
+def reglued(buffers: BufferArrays, limits: RegluingLimits, seed: int, likeness: float = 1.0) -> Reglued:
+    """The fewest blocks that were found. Sizes are positive, and `can_reglue`. `likeness`: how much sizes differ that lay beside each
+    other, as a share of what they do where all shrank by up to a tenth or a fifth. Raises `MemoryError`."""
     library = load_regluing()
     assert library is not None
     count = len(buffers)
@@ -85,7 +95,7 @@ def reglued(buffers: BufferArrays, limits: RegluingLimits, seed: int) -> Reglued
     limit_ns = int(max(limits.seconds, 0.0) * 1e9) if limits.seconds < LONGEST_S else UNLIMITED_NS
     most = int(min(limits.most_bytes, MOST_BYTES))
     columns = (begins.ctypes.data, ends.ctypes.data, buffers.size.ctypes.data)
-    bounds = (most, limits.looks, limit_ns, int(MOST_LEFT * count), WARMTH)
+    bounds = (most, limits.looks, limit_ns, int(MOST_LEFT * count), likeness, WARMTH)
     problem = _KernelProblem(count, len(points), *columns, *bounds, flag.address)
     group, shift = np.zeros(count, dtype=np.int32), np.zeros(count, dtype=np.int64)
     left, report = np.zeros(1, dtype=np.int32), np.zeros(2, dtype=np.int64)

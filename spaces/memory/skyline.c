@@ -7,7 +7,8 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
+
+#include "clock.h"
 
 enum { FITS = 0, STOPPED = 2, NO_MEMORY = 3 };
 enum { STEPS_PER_LOOK = 1024 }; /* at the clock */
@@ -49,13 +50,6 @@ typedef struct {
     int32_t heaped, room;
     int64_t looks;
 } Skyline;
-
-static int64_t nanoseconds_now(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
-}
 
 static inline int is_lower(const Valley *a, const Valley *b)
 {

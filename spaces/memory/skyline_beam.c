@@ -8,7 +8,8 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
+
+#include "clock.h"
 
 enum { FITS = 0, FAILS = 1, STOPPED = 2, NO_MEMORY = 3 };
 static const double SAME = 1e-3; /* by how many bytes scores differ that were summed in another order */
@@ -33,6 +34,7 @@ typedef struct {
     uint64_t hash; /* of what is placed */
     int32_t node;  /* the last step to it; -1: none */
     int64_t *height, *reach;
+    double *weight;  /* of a section: what a byte left unused there would count */
     uint64_t *waits; /* a bit a buffer */
 } State;
 
@@ -58,20 +60,20 @@ typedef struct {
     State *now, *then, scratch;
     int32_t states, waiting; /* how many; buffers that wait in the first one */
     Child *child;
-    int32_t children, room;
+    const Child **run, **run_end, **taken; /* of a valley: its best child that was not taken, where its children end; all that were taken */
+    double *head;                          /* the score of that child; -infinite: there is none */
+    int32_t runs;
+    int32_t children;
     Step *step;
     int32_t steps;
+    int32_t *fits;            /* the buffers that fit into a valley */
+    double *weight_before;   /* of a section of a valley: what those of the valley before it weigh together */
+    int64_t *left_reach, *right_reach; /* and the highest reach of those before it, and from it on */
+    double scale;
     int64_t looks;
 } Beam;
 
 #include "skyline_beam_state.h"
-
-static int64_t nanoseconds_now(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
-}
 
 static uint64_t mixed(uint64_t x)
 {
@@ -88,12 +90,14 @@ static int64_t align_up(int64_t address, int64_t alignment)
     return over ? address + alignment - over : address;
 }
 
-static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
+static inline int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
+static inline int64_t most(int64_t a, int64_t b) { return a > b ? a : b; }
 
 static void copy_state(const Beam *s, State *to, const State *from)
 {
     memcpy(to->height, from->height, sizeof *to->height * (size_t)s->p->sections);
     memcpy(to->reach, from->reach, sizeof *to->reach * (size_t)s->p->sections);
+    memcpy(to->weight, from->weight, sizeof *to->weight * (size_t)s->p->sections);
     memcpy(to->waits, from->waits, sizeof *to->waits * (size_t)s->words);
     to->score = from->score, to->hash = from->hash, to->node = from->node;
 }
@@ -101,36 +105,42 @@ static void copy_state(const Beam *s, State *to, const State *from)
 static Valley lowest_valley(const Beam *s, const State *state)
 {
     const int64_t *height = state->height;
+    int32_t sections = s->p->sections;
     Valley v = {.floor = INT64_MAX};
-    for (int32_t i = 0; i < s->p->sections; i++)
-        if (height[i] < v.floor) v.floor = height[i], v.l = i;
-    for (v.r = v.l + 1; v.r < s->p->sections && height[v.r] == v.floor;) v.r++;
+    for (int32_t i = 0; i < sections; i++) v.floor = least(v.floor, height[i]);
+    while (height[v.l] != v.floor) v.l++;
+    for (v.r = v.l + 1; v.r < sections && height[v.r] == v.floor;) v.r++;
     v.left = v.l ? height[v.l - 1] : NO_NEIGHBOUR;
-    v.right = v.r < s->p->sections ? height[v.r] : NO_NEIGHBOUR;
+    v.right = v.r < sections ? height[v.r] : NO_NEIGHBOUR;
     return v;
 }
 
-/* What it costs that sections stay unused for so many bytes; infinite: one would reach above the capacity. */
-static double cost_of(const Beam *s, const State *state, int32_t l, int32_t r, int64_t bytes)
+/* What it costs that sections of the valley that was looked at last stay unused for so many bytes; `highest`: of their reaches. Infinite:
+ * one would reach above the capacity. */
+static inline double cost_of(const Beam *s, int32_t l, int32_t r, int64_t highest, int64_t bytes)
 {
-    const BeamProblem *p = s->p;
-    double cost = 0.0, scale = p->steepness / (double)p->bound;
-    if (!bytes) return 0.0;
-    for (int32_t i = l; i < r; i++) {
-        int64_t reach = state->reach[i] + bytes;
-        if (reach > p->capacity) return INFINITY;
-        double middle = (double)(reach - p->bound) - 0.5 * (double)bytes;
-        cost += (double)bytes * exp(scale * middle);
+    if (!bytes || l == r) return 0.0;
+    if (highest + bytes > s->p->capacity) return INFINITY;
+    return (double)bytes * exp(0.5 * s->scale * (double)bytes) * (s->weight_before[r] - s->weight_before[l]);
+}
+
+static void raise_sections(const Beam *s, State *state, int32_t l, int32_t r, int64_t bytes)
+{
+    if (!bytes || l == r) return;
+    double heavier = exp(s->scale * (double)bytes);
+    for (int32_t i = l; i < r; i++) state->height[i] += bytes, state->reach[i] += bytes, state->weight[i] *= heavier;
+}
+
+/* Sums and maxima over the sections of a valley, for what parts of it cost. */
+static void look_at_sections(Beam *s, const State *state, const Valley *v)
+{
+    s->weight_before[v->l] = 0.0, s->left_reach[v->l] = s->right_reach[v->r] = 0;
+    for (int32_t i = v->l; i < v->r; i++) {
+        s->weight_before[i + 1] = s->weight_before[i] + state->weight[i];
+        s->left_reach[i + 1] = most(s->left_reach[i], state->reach[i]);
     }
-    return cost;
+    for (int32_t i = v->r - 1; i >= v->l; i--) s->right_reach[i] = most(s->right_reach[i + 1], state->reach[i]);
 }
-
-static void raise_sections(State *state, int32_t l, int32_t r, int64_t bytes)
-{
-    for (int32_t i = l; i < r; i++) state->height[i] += bytes, state->reach[i] += bytes;
-}
-
-static int waits(const State *state, int32_t b) { return (int)(state->waits[b >> 6] >> (b & 63) & 1); }
 
 /* Which parts of a valley nothing that waits fits into: those that end before `earliest_end`, and that begin after `latest_begin`. */
 typedef struct {
@@ -140,14 +150,21 @@ typedef struct {
 static Fitting fitting(Beam *s, const State *state, const Valley *v)
 {
     const BeamProblem *p = s->p;
+    int32_t begin = s->first[v->l], end = s->first[v->r];
     Fitting f = {0, INT32_MAX, -1};
-    for (int32_t b = s->first[v->l]; b < s->first[v->r]; b++) {
-        if (p->hi[b] > v->r || !waits(state, b)) continue;
-        f.count++;
-        if (p->hi[b] < f.earliest_end) f.earliest_end = p->hi[b];
-        f.latest_begin = p->lo[b];
+    for (int32_t word = begin >> 6; word << 6 < end; word++) {
+        uint64_t waiting = state->waits[word];
+        if (word == begin >> 6) waiting &= ~(uint64_t)0 << (begin & 63);
+        for (; waiting; waiting &= waiting - 1) {
+            int32_t b = (word << 6) + __builtin_ctzll(waiting);
+            if (b >= end) break;
+            if (p->hi[b] > v->r) continue;
+            s->fits[f.count++] = b;
+            if (p->hi[b] < f.earliest_end) f.earliest_end = p->hi[b];
+            f.latest_begin = p->lo[b];
+        }
     }
-    s->looks += s->first[v->r] - s->first[v->l] + p->sections;
+    s->looks += end - begin + p->sections;
     return f;
 }
 
@@ -159,13 +176,21 @@ static void dead_parts(const BeamProblem *p, const Valley *v, const Fitting *f, 
     *right = p->hi[b] < v->r && f->latest_begin < p->hi[b] ? least(v->right, top) - v->floor : 0;
 }
 
-static double score_of(const Beam *s, const State *state, const Valley *v, const Fitting *f, int32_t b)
+static int64_t highest_reach(const State *state, int32_t l, int32_t r)
+{
+    int64_t highest = 0;
+    for (int32_t i = l; i < r; i++) highest = most(highest, state->reach[i]);
+    return highest;
+}
+
+static inline double score_of(const Beam *s, const State *state, const Valley *v, const Fitting *f, int32_t b)
 {
     const BeamProblem *p = s->p;
-    int64_t left, right;
+    int32_t lo = p->lo[b], hi = p->hi[b];
+    int64_t left, right, below = align_up(v->floor, p->alignment[b]) - v->floor;
     dead_parts(p, v, f, b, &left, &right);
-    double cost = cost_of(s, state, p->lo[b], p->hi[b], align_up(v->floor, p->alignment[b]) - v->floor);
-    cost += cost_of(s, state, v->l, p->lo[b], left) + cost_of(s, state, p->hi[b], v->r, right);
+    double cost = cost_of(s, v->l, lo, s->left_reach[lo], left) + cost_of(s, hi, v->r, s->right_reach[hi], right);
+    if (below) cost += cost_of(s, lo, hi, highest_reach(state, lo, hi), below);
     return state->score + p->credit[b] - cost;
 }
 
@@ -175,25 +200,27 @@ static void add_children(Beam *s, const State *state, const Valley *v, const Fit
     const BeamProblem *p = s->p;
     Child *from = s->child + s->children;
     int32_t count = 0;
-    for (int32_t b = s->first[v->l]; b < s->first[v->r]; b++) {
-        if (p->hi[b] > v->r || !waits(state, b)) continue;
+    for (int32_t k = 0; k < f->count; k++) {
+        int32_t b = s->fits[k];
         double score = score_of(s, state, v, f, b);
         if (score == -INFINITY || (count == p->children && score <= from[count - 1].score)) continue;
         int32_t at = count < p->children ? count++ : count - 1;
         for (; at > 0 && from[at - 1].score < score; at--) from[at] = from[at - 1];
         from[at] = (Child){score, state->hash + name_of(b), number, b, raised};
     }
+    if (!count) return;
+    s->head[s->runs] = from->score, s->run[s->runs] = from, s->run_end[s->runs++] = from + count;
     s->children += count;
 }
 
 /* A valley rises to its lower neighbour; 0: too high. */
-static int give_up(const Beam *s, State *state, const Valley *v)
+static int give_up(Beam *s, State *state, const Valley *v)
 {
     int64_t bytes = least(v->left, v->right) - v->floor;
-    double cost = v->left == v->right && v->left == NO_NEIGHBOUR ? INFINITY : cost_of(s, state, v->l, v->r, bytes);
+    double cost = v->left == v->right && v->left == NO_NEIGHBOUR ? INFINITY : cost_of(s, v->l, v->r, s->left_reach[v->r], bytes);
     if (cost == INFINITY) return 0;
     state->score -= cost;
-    raise_sections(state, v->l, v->r, bytes);
+    raise_sections(s, state, v->l, v->r, bytes);
     return 1;
 }
 
@@ -204,16 +231,10 @@ static void expand(Beam *s, int32_t number)
     for (int32_t raised = 0, more = s->p->raises;; raised++) {
         Valley v = lowest_valley(s, state);
         Fitting f = fitting(s, state, &v);
+        look_at_sections(s, state, &v);
         if (f.count) add_children(s, state, &v, &f, number, raised);
         if ((f.count && !more--) || !give_up(s, state, &v)) return;
     }
-}
-
-static int better_first(const void *left, const void *right)
-{
-    const Child *a = left, *b = right;
-    if (a->score != b->score) return a->score > b->score ? -1 : 1;
-    return (a->hash > b->hash) - (a->hash < b->hash);
 }
 
 static void become(Beam *s, State *to, const Child *c)
@@ -223,15 +244,16 @@ static void become(Beam *s, State *to, const Child *c)
     copy_state(s, to, &s->now[c->state]);
     for (int32_t k = 0; k < c->raised; k++) {
         Valley v = lowest_valley(s, to);
+        look_at_sections(s, to, &v);
         give_up(s, to, &v);
     }
     Valley v = lowest_valley(s, to);
     Fitting f = fitting(s, to, &v);
     int64_t left, right, begin = align_up(v.floor, p->alignment[b]);
     dead_parts(p, &v, &f, b, &left, &right);
-    raise_sections(to, v.l, p->lo[b], left);
-    raise_sections(to, p->hi[b], v.r, right);
-    raise_sections(to, p->lo[b], p->hi[b], begin - v.floor);
+    raise_sections(s, to, v.l, p->lo[b], left);
+    raise_sections(s, to, p->hi[b], v.r, right);
+    raise_sections(s, to, p->lo[b], p->hi[b], begin - v.floor);
     for (int32_t i = p->lo[b]; i < p->hi[b]; i++) to->height[i] += p->size[b];
     to->waits[b >> 6] &= ~((uint64_t)1 << (b & 63));
     to->score = c->score, to->hash = c->hash;
@@ -239,16 +261,27 @@ static void become(Beam *s, State *to, const Child *c)
     to->node = s->steps++;
 }
 
+/* The best of the children that were not taken; NULL: all were. */
+static const Child *next_best(Beam *s)
+{
+    int32_t best = 0;
+    for (int32_t k = 1; k < s->runs; k++)
+        if (s->head[k] > s->head[best] || (s->head[k] == s->head[best] && s->head[k] > -INFINITY && s->run[k]->hash < s->run[best]->hash)) best = k;
+    if (!s->runs || s->head[best] == -INFINITY) return NULL;
+    const Child *taken = s->run[best]++;
+    s->head[best] = s->run[best] < s->run_end[best] ? s->run[best]->score : -INFINITY;
+    return taken;
+}
+
 /* The best children, of each that come to the same once, are the states that follow. */
 static void choose(Beam *s)
 {
-    qsort(s->child, (size_t)s->children, sizeof *s->child, better_first);
-    int32_t count = 0;
-    for (int32_t k = 0; k < s->children && count < s->p->width; k++) {
+    int32_t count = 0, taken = 0;
+    for (const Child *c; count < s->p->width && (c = next_best(s)); taken++) {
         int is_known = 0;
-        for (int32_t e = k - 1; e >= 0 && !is_known && s->child[e].score - s->child[k].score < SAME; e--)
-            is_known = s->child[e].hash == s->child[k].hash;
-        if (!is_known) become(s, &s->then[count++], &s->child[k]);
+        for (int32_t e = taken - 1; e >= 0 && !is_known && s->taken[e]->score - c->score < SAME; e--) is_known = s->taken[e]->hash == c->hash;
+        s->taken[taken] = c;
+        if (!is_known) become(s, &s->then[count++], c);
     }
     State *last = s->now;
     s->now = s->then, s->then = last;
@@ -270,7 +303,7 @@ int kilotune_beam(const BeamProblem *p, int64_t *offset, int64_t *looks)
     int64_t deadline = p->nanoseconds < INT64_MAX / 2 ? nanoseconds_now() + p->nanoseconds : INT64_MAX;
     int status = !prepare(s, p) ? NO_MEMORY : s->states ? FITS : FAILS;
     for (int32_t placed = 0; status == FITS && placed < s->waiting; placed++) {
-        s->children = 0;
+        s->children = s->runs = 0;
         for (int32_t k = 0; k < s->states; k++) expand(s, k);
         choose(s);
         if (!s->states) status = FAILS;

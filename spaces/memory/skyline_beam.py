@@ -39,7 +39,7 @@ FEWEST_AT_A_SECTION = 8
 MOST_BUFFERS = 20_000
 """Buffers above which it is not tried: a placement would take seconds."""
 
-WIDTH, CHILDREN, RAISES = 20, 8, 1
+WIDTH, CHILDREN, RAISES = 40, 3, 1
 """States at a time; buffers that are tried for a valley; how many valleys of a state may rise though something fits in."""
 
 STEEPNESS = 50.0
@@ -50,6 +50,9 @@ CREDIT, LIFE_POWER, NOISE = 0.1, 1.5, 0.1
 
 KEPT_PLACEMENTS = 4
 """The best placements, one of which the next one begins from."""
+
+PATIENCE = 200
+"""Placements in a row none of which is kept, after which all that is kept is forgotten: it is much alike."""
 
 FRESH_SHARE = 0.2
 """The share of placements that begin from nothing."""
@@ -64,7 +67,7 @@ LEAST_KEPT = 0.5
 def load_beam() -> ctypes.CDLL | None:
     """The library; None when there is no working C compiler."""
     folder = Path(__file__).parent
-    loaded = load_library(folder / "skyline_beam.c", [folder / "skyline_beam_state.h"])
+    loaded = load_library(folder / "skyline_beam.c", [folder / "skyline_beam_state.h", folder / "clock.h"])
     if loaded is None:
         return None
     library, pointer = loaded.library, ctypes.c_void_p
@@ -97,17 +100,30 @@ class BeamSearch:
         self._order = np.argsort(begins, kind="stable")
         self._credit: FloatArray = CREDIT * buffers.size * (ends - begins).astype(np.float64) ** LIFE_POWER
         self._kept: list[_KeptPlacement] = []
+        self._in_vain = 0  # placements in a row that were not kept
+        self._least = math.inf  # peak of all that were
 
-    def placement(self, peak_bytes: int, seconds: float = math.inf) -> IntArray | None:
-        """The next placement, where the least peak so far is this one; bytes, shape (buffers,). None: it would be higher than all that are
-        kept, or was not done after `seconds`. Raises `MemoryError`."""
-        offsets = self._placed(self._beginning(), self._capacity(peak_bytes), seconds)
+    def placement(self, best: IntArray, seconds: float = math.inf) -> IntArray | None:
+        """The next placement, where the best one so far is this one; bytes, shape (buffers,) each. None: it would be higher than all that
+        are kept, or was not done after `seconds`. Raises `MemoryError`."""
+        peak = self._peak(best)
+        if peak < self._least < math.inf:
+            self._keep(best)  # others lowered it
+        offsets = self._placed(self._beginning(), self._capacity(peak), seconds)
+        self._in_vain += 1
         if offsets is not None:
-            peak = int((offsets + self._buffers.size).max())
-            self._kept = sorted([*self._kept, _KeptPlacement(peak, offsets)], key=lambda kept: kept.peak)[
-                :KEPT_PLACEMENTS
-            ]
+            self._keep(offsets)
+        elif self._in_vain >= PATIENCE:
+            self._kept, self._in_vain = [], 0
         return offsets
+
+    def _keep(self, offsets: IntArray) -> None:
+        found = _KeptPlacement(self._peak(offsets), offsets)
+        self._in_vain, self._least = 0, min(self._least, found.peak)
+        self._kept = sorted([*self._kept, found], key=lambda kept: kept.peak)[:KEPT_PLACEMENTS]
+
+    def _peak(self, offsets: IntArray) -> int:
+        return int((offsets + self._buffers.size).max())
 
     def _capacity(self, peak_bytes: int) -> int:
         """Below the highest of what is kept; at first twice as high as the best placement of others."""

@@ -4,10 +4,11 @@ static int make_states(Beam *s, State *state, int32_t count)
 {
     size_t sections = (size_t)s->p->sections;
     for (int32_t k = 0; k < count; k++) {
-        state[k].height = malloc(2 * sizeof(int64_t) * sections + sizeof(uint64_t) * (size_t)s->words);
+        state[k].height = malloc((2 * sizeof(int64_t) + sizeof(double)) * sections + sizeof(uint64_t) * (size_t)s->words);
         if (!state[k].height) return 0;
         state[k].reach = state[k].height + sections;
-        state[k].waits = (uint64_t *)(state[k].reach + sections);
+        state[k].weight = (double *)(state[k].reach + sections);
+        state[k].waits = (uint64_t *)(state[k].weight + sections);
     }
     return 1;
 }
@@ -21,19 +22,35 @@ static void keep(State *state, const BeamProblem *p, int32_t b)
     }
 }
 
-static int prepare(Beam *s, const BeamProblem *p)
+static int make_room(Beam *s)
 {
-    size_t width = (size_t)p->width;
-    s->p = p;
+    const BeamProblem *p = s->p;
+    size_t width = (size_t)p->width, valleys = width * ((size_t)p->raises + 1), children = valleys * (size_t)p->children;
+    size_t sections = (size_t)p->sections + 1;
     s->words = (p->n + 63) / 64;
-    s->room = p->width * p->children * (p->raises + 1);
-    s->first = calloc((size_t)p->sections + 1, sizeof *s->first);
+    s->first = malloc(sizeof *s->first * sections);
     s->now = calloc(width, sizeof *s->now);
     s->then = calloc(width, sizeof *s->then);
-    s->child = malloc(sizeof *s->child * (size_t)s->room);
+    s->child = malloc(sizeof *s->child * children);
+    s->taken = malloc(sizeof *s->taken * children);
+    s->run = malloc(sizeof *s->run * valleys);
+    s->run_end = malloc(sizeof *s->run_end * valleys);
+    s->head = malloc(sizeof *s->head * valleys);
     s->step = malloc(sizeof *s->step * width * (size_t)p->n);
-    if (!s->first || !s->now || !s->then || !s->child || !s->step) return 0;
-    if (!make_states(s, s->now, p->width) || !make_states(s, s->then, p->width) || !make_states(s, &s->scratch, 1)) return 0;
+    s->fits = malloc(sizeof *s->fits * (size_t)p->n);
+    s->weight_before = malloc(sizeof *s->weight_before * sections);
+    s->left_reach = malloc(sizeof *s->left_reach * sections);
+    s->right_reach = malloc(sizeof *s->right_reach * sections);
+    if (!s->first || !s->now || !s->then || !s->child || !s->taken || !s->run || !s->run_end || !s->head || !s->step || !s->fits) return 0;
+    if (!s->weight_before || !s->left_reach || !s->right_reach) return 0;
+    return make_states(s, s->now, p->width) && make_states(s, s->then, p->width) && make_states(s, &s->scratch, 1);
+}
+
+static int prepare(Beam *s, const BeamProblem *p)
+{
+    s->p = p;
+    s->scale = p->steepness / (double)p->bound;
+    if (!make_room(s)) return 0;
     for (int32_t i = 0, b = 0; i <= p->sections; i++) {
         while (b < p->n && p->lo[b] < i) b++;
         s->first[i] = b;
@@ -45,7 +62,10 @@ static int prepare(Beam *s, const BeamProblem *p)
     for (int32_t b = 0; b < p->n; b++)
         if (p->kept[b] < 0) begin->waits[b >> 6] |= (uint64_t)1 << (b & 63), s->waiting++;
         else keep(begin, p, b);
-    for (int32_t i = 0; i < p->sections; i++) begin->reach[i] += begin->height[i];
+    for (int32_t i = 0; i < p->sections; i++) {
+        begin->reach[i] += begin->height[i];
+        begin->weight[i] = exp(s->scale * (double)(begin->reach[i] - p->bound));
+    }
     begin->node = -1;
     s->states = 1;
     for (int32_t i = 0; i < p->sections; i++)
@@ -67,5 +87,13 @@ static void release(Beam *s)
     free(s->now);
     free(s->then);
     free(s->child);
+    free(s->taken);
+    free(s->run);
+    free(s->run_end);
+    free(s->head);
     free(s->step);
+    free(s->fits);
+    free(s->weight_before);
+    free(s->left_reach);
+    free(s->right_reach);
 }

@@ -25,7 +25,7 @@ from kilotune.spaces.memory.falling import fallen
 from kilotune.spaces.memory.gluing import GluedBuffers
 from kilotune.spaces.memory.missing_mates import has_gaps
 from kilotune.spaces.memory.orders import best_greedy
-from kilotune.spaces.memory.regluing import RegluingLimits, can_reglue, reglued
+from kilotune.spaces.memory.regluing import RegluingLimits, can_reglue, reglued, share_with_exact_mates
 from kilotune.spaces.memory.succession import SuccessionRule, glued_by_succession
 
 MOST_BUFFERS = 20_000
@@ -64,8 +64,25 @@ GOOD_VARIATIONS = 4
 REGLUING_SHARES = (math.inf, math.inf, 0.5, math.inf, math.inf, 1.0, 0.25)
 """The share of the way up to the least peak that live sums may rise by in regluings, one after the other."""
 
+LIKENESSES, EXACT_LIKENESSES = (1.0, 0.7), (0.001, 1.0, 0.001, 0.001)
+"""How much sizes differ that lay beside each other, in regluings one after the other; and where many are the same to the byte."""
+
+MANY_EXACT = 0.05
+"""The share of buffers with a mate of exactly their size from which on many are the same."""
+
 LOOKS_A_BUFFER = 10_000
-"""Looks at candidates that a regluing takes at most for each buffer, times Luby's sequence: most end much earlier, and some never."""
+"""Looks at candidates that a regluing takes at most for each buffer, times Luby's sequence: most end much earlier, and some never. Twice
+as many after each that left more than one block, until one has left a single one, where many begin and end at each point."""
+
+FIRST_PATIENCE = 4
+"""And so many times as many at first there."""
+
+MOST_LOOKS = 1_000_000_000
+"""Looks of one regluing at most: some seconds."""
+
+CROWDED_AT_A_SECTION, MOST_AT_A_SECTION = 4, 15
+"""Buffers for each section from which on many begin and end at each point, where only regluing finds out who lay beside whom; and above
+which nothing does, as too many live equally long by chance."""
 
 REGLUINGS_AT_ONCE = 4
 """Regluings before another way's turn, as long as each leaves a single block: no two leave the same bytes unused."""
@@ -115,6 +132,11 @@ class SuccessionSearch:
         self._has_gaps = has_gaps(buffers)
         self._bound = int(buffers.section_bytes.max())
         self._can_reglue = not self._has_gaps and can_reglue(buffers)
+        at_a_section = len(buffers) / max(buffers.sections[2], 1)
+        self._is_crowded = self._is_patient = self._can_reglue and at_a_section >= CROWDED_AT_A_SECTION
+        is_exact = share_with_exact_mates(buffers) > MANY_EXACT
+        self._likenesses = EXACT_LIKENESSES if is_exact else LIKENESSES
+        self._patience, self._reglued = FIRST_PATIENCE if self._is_crowded else 1, 0
         self._seconds = math.inf
         self._gluings: list[_Gluing] = []
         self._turns = self._turns_of_gluings()
@@ -123,7 +145,8 @@ class SuccessionSearch:
         self._tried, self._peak, self._least = 0, 0, math.inf
         self.spent = 0
         """Work so far, in buffers looked at."""
-        self.exhausted = len(buffers) > MOST_BUFFERS or int(buffers.conflicts.sum()) > MOST_PAIRS
+        is_large = len(buffers) > MOST_BUFFERS or int(buffers.conflicts.sum()) > MOST_PAIRS
+        self.exhausted = is_large or at_a_section > MOST_AT_A_SECTION
         """Whether hardly any buffers follow one another."""
 
     def is_promising(self, peak_bytes: int) -> bool:
@@ -153,7 +176,7 @@ class SuccessionSearch:
 
     def _turns_of_gluings(self) -> Iterator[_Gluing]:
         for number in itertools.count():
-            new = self._new_gluing(number)
+            new = None if self._is_crowded else self._new_gluing(number)
             if new is not None:
                 yield new
             elif number >= len(VARIATIONS) and not self._gluings:
@@ -168,7 +191,7 @@ class SuccessionSearch:
         if not self._can_reglue:
             return
         for again in range(REGLUINGS_AT_ONCE):
-            found = self._new_regluing(number * REGLUINGS_AT_ONCE + again, luby(number + 1))
+            found = self._new_regluing(number * REGLUINGS_AT_ONCE + again, luby(number + 1) * self._patience)
             if found is not None:
                 yield found
             best = min(self._gluings, key=lambda gluing: gluing.least, default=None)
@@ -184,9 +207,15 @@ class SuccessionSearch:
 
     def _new_regluing(self, number: int, times: int) -> _Gluing | None:
         most = self._most_bytes(REGLUING_SHARES[number % len(REGLUING_SHARES)])
-        looks = LOOKS_A_BUFFER * times * len(self._buffers)
-        found = reglued(self._buffers, RegluingLimits(looks, most, self._seconds), self._seed + number + 1)
+        looks = min(LOOKS_A_BUFFER * times * len(self._buffers), MOST_LOOKS)
+        limits = RegluingLimits(looks, most, self._seconds)
+        likeness = self._likenesses[self._reglued % len(self._likenesses)]
+        found = reglued(self._buffers, limits, self._seed + number + 1, likeness)
+        self._reglued += 1
         self.spent += found.looks
+        if found.whole is not None and self._is_patient:
+            self._is_patient = len(found.whole.buffers) > 1
+            self._patience = 2 * self._patience if self._is_patient else 1
         return self._gluing(None, found.whole, number)
 
     def _gluing(self, variation: tuple[float, float] | None, whole: GluedBuffers | None, number: int) -> _Gluing | None:

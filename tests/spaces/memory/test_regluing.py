@@ -14,7 +14,7 @@ from kilotune.codegen.arrays import IntArray
 from kilotune.spaces.memory.arrays import BufferArrays
 from kilotune.spaces.memory.gluing import MOST_LEFT, GluedBuffers
 from kilotune.spaces.memory.instance import Instance
-from kilotune.spaces.memory.regluing import RegluingLimits, can_reglue, load_regluing, reglued
+from kilotune.spaces.memory.regluing import RegluingLimits, can_reglue, load_regluing, reglued, share_with_exact_mates
 from kilotune.spaces.memory.succession import SuccessionRule, glued_by_succession
 from tests.spaces.memory.problems import instances, random_instance, shrunken_wheels
 
@@ -22,10 +22,11 @@ if load_regluing() is None:
     pytest.skip("no C compiler", allow_module_level=True)
 
 LOOKS = 3_000_000
+MEGABYTE = 1 << 20
 
 
-def few_points(count: int, points: int, seed: int) -> BufferArrays:
-    """Shrunken tiles in wheels and from edge to edge, over so few points of time that cuts meet by chance."""
+def few_points(count: int, points: int, seed: int, smaller: float = 0.1) -> BufferArrays:
+    """Tiles in wheels and from edge to edge, each smaller by up to a share, over so few points of time that cuts meet by chance."""
     rng = np.random.default_rng(seed)
     tiles = [(0, points, 1 << 20)]
     while len(tiles) < count:
@@ -46,7 +47,7 @@ def few_points(count: int, points: int, seed: int) -> BufferArrays:
             at = int(rng.integers(1, size))
             tiles += [(lower, upper, at), (lower, upper, size - at)]
     table = np.array(tiles)[rng.permutation(len(tiles))]
-    size = np.maximum((table[:, 2] * (1 - rng.random(len(table)) / 10)).astype(np.int64), 1)
+    size = np.maximum((table[:, 2] * (1 - rng.random(len(table)) * smaller)).astype(np.int64), 1)
     lower, upper = (np.ascontiguousarray(table[:, column]) for column in (0, 1))
     return BufferArrays(lower, upper, size, np.ones(len(table), dtype=np.int64))
 
@@ -80,6 +81,30 @@ def test_wrong_stacks_come_apart(seed: int) -> None:
     assert len(found.whole.buffers) <= len(once.buffers) // 3
     assert found.looks > 0
     assert_holds(found.whole, buffers)
+
+
+def test_exact_sizes_tell_who_lay_beside_whom_over_few_points() -> None:
+    """Seven buffers begin at each point. Whatever is left, next to nothing is unused, and most come down to one block."""
+    left = []
+    for seed in range(4):
+        buffers = few_points(700, 100, seed, smaller=0.0)
+        whole = reglued(buffers, RegluingLimits(40_000_000), seed, likeness=0.001).whole
+        assert whole is not None
+        assert_holds(whole, buffers)
+        assert int(whole.buffers.section_bytes.max()) - MEGABYTE <= MEGABYTE // 1000
+        left.append(len(whole.buffers))
+    assert sorted(left)[2] == 1
+
+
+@settings(max_examples=40, deadline=None)
+@given(instances(most=12, aligned=False))
+def test_buffers_with_exact_mates_are_counted(instance: Instance) -> None:
+    rows = instance.buffers
+    with_mates = sum(
+        any(one.size == other.size and (one.upper == other.lower or one.lower == other.upper) for other in rows)
+        for one in rows
+    )
+    assert share_with_exact_mates(BufferArrays.of(instance)) == pytest.approx(with_mates / max(len(rows), 1))
 
 
 def test_live_sums_stay_within_the_limit() -> None:

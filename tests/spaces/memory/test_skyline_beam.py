@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
+from kilotune.codegen.arrays import IntArray
 from kilotune.spaces.memory.arrays import BufferArrays
 from kilotune.spaces.memory.checker import check_placement
 from kilotune.spaces.memory.instance import Instance, Placement
@@ -20,6 +21,13 @@ if load_beam() is None:
 PLACEMENTS = 8
 
 
+def pile(buffers: BufferArrays) -> IntArray:
+    """All on one another, in bytes: what the search is to lower."""
+    step = int(np.lcm.reduce(buffers.alignment))
+    tops = np.cumsum(-(-buffers.size // step) * step)
+    return np.concatenate([[0], tops[:-1]])
+
+
 @settings(max_examples=60, deadline=None)
 @given(instances())
 def test_placements_are_valid(instance: Instance) -> None:
@@ -31,7 +39,7 @@ def test_placements_are_valid(instance: Instance) -> None:
     search = BeamSearch(buffers.subset(there), seed=0)
     placed = 0
     for _ in range(PLACEMENTS):
-        found = search.placement(int(buffers.size.sum() + buffers.alignment.sum()))
+        found = search.placement(pile(buffers.subset(there)))
         if found is None:
             continue
         placed += 1
@@ -49,7 +57,7 @@ def test_leaves_less_unused_over_few_points_than_one_at_a_time(seed: int) -> Non
     beam, skyline = BeamSearch(buffers, seed), SkylineSearch(buffers, seed)
     peak = beam_peak = 2 * live
     for _ in range(3 * PLACEMENTS):
-        offsets, found = skyline.placement(), beam.placement(peak)
+        offsets, found = skyline.placement(), beam.placement(pile(buffers))
         assert offsets is not None
         peak = min(peak, int((offsets + buffers.size).max()))
         if found is not None:
@@ -64,7 +72,7 @@ def test_what_is_met_later_is_lower_than_what_is_kept() -> None:
     for seed in (1, 1, 2):
         search, peaks = BeamSearch(buffers, seed), []
         for _ in range(4 * PLACEMENTS):
-            found = search.placement(2 * int(buffers.section_bytes.max()))
+            found = search.placement(pile(buffers))
             if found is not None:
                 peaks.append(int((found + buffers.size).max()))
         assert all(later < sorted(peaks[:k])[3] for k, later in enumerate(peaks) if k >= 4)
@@ -74,7 +82,25 @@ def test_what_is_met_later_is_lower_than_what_is_kept() -> None:
 
 
 def test_ends_with_its_time() -> None:
-    assert BeamSearch(few_points(400, 30, 0), 0).placement(1 << 40, seconds=0.0) is None
+    buffers = few_points(400, 30, 0)
+    assert BeamSearch(buffers, 0).placement(pile(buffers), seconds=0.0) is None
+
+
+def test_goes_on_from_what_others_lowered() -> None:
+    """With it among the best four, no later placement is as high as the fourth."""
+    buffers = few_points(200, 20, 0)
+
+    def peak_of(offsets: IntArray) -> int:
+        return int((offsets + buffers.size).max())
+
+    other, search = BeamSearch(buffers, 1), BeamSearch(buffers, 2)
+    lowest = min((found for _ in range(100) if (found := other.placement(pile(buffers))) is not None), key=peak_of)
+    peaks = [peak_of(found) for _ in range(4) if (found := search.placement(pile(buffers))) is not None]
+    assert peak_of(lowest) < min(peaks)
+    kept = sorted([peak_of(lowest), *peaks])
+    later = [found for _ in range(40) if (found := search.placement(lowest)) is not None]
+    assert later
+    assert all(peak_of(found) < kept[3] for found in later)
 
 
 def test_is_for_few_points() -> None:
