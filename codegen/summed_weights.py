@@ -92,9 +92,7 @@ def summed_weights(program: ir.Program) -> list[SummedWeights]:
             axis = 0 if on_left else len(operation.out.shape) - 1
             bias = _bias(program, operation, axis, every, reads)
             sums = operation.out.shape[axis]
-            found.append(
-                SummedWeights(row, view.variable, operation.taps, sums, on_left, on_left != transposed, bias)
-            )
+            found.append(SummedWeights(row, view.variable, operation.taps, sums, on_left, on_left != transposed, bias))
     return found
 
 

@@ -89,7 +89,8 @@ def linked_as_built(problem: Problem, finalists: MeasuredFinalists, check: Devic
     best, built = finalists.result.best, None if check is None else check.measured
     if finalists.kept or limit is None or best is None or built is None or built.sizes.flash_bytes > limit:
         return finalists
-    said = f"Trial {best.number} links to {built.sizes.flash_bytes} bytes as it is built for the device, within {limit}; others were not linked."
+    size = built.sizes.flash_bytes
+    said = f"Trial {best.number} links to {size} bytes as it is built for the device, within {limit}; others were not linked."
     return replace(finalists, said=said, kept=True)
 
 
