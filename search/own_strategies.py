@@ -33,7 +33,8 @@ class OwnStrategy:
     """What a strategy's module says of it: the class in it, which face of a space that searches, and what it does, for people.
 
     rank: its place in lists, by which those of equal rank follow one another in the order of their names. libraries: modules of
-    other packages that it imports and that take long: who has a clock to start imports them before.
+    other packages that it imports and that take long: who has a clock to start imports them before. ability: the protocol of
+    `search.space` that a space must have for it, by name; empty where any space will do.
     """
 
     class_name: str
@@ -41,6 +42,7 @@ class OwnStrategy:
     what: str
     rank: int = 50
     libraries: tuple[str, ...] = ()
+    ability: str = ""
 
 
 @functools.cache

@@ -8,6 +8,7 @@ import math
 from collections.abc import Generator, Sequence
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
+from kilotune.search import space as search_space
 from kilotune.search.front import Rank
 from kilotune.search.own_strategies import Needs, own_strategies, own_strategy_names
 from kilotune.search.racing import NamesHurdle
@@ -172,7 +173,17 @@ def make_strategy(name: str, space: Space, seed: int) -> Strategy:
     own = own_strategies()[name]
     module = importlib.import_module(f"kilotune.search.strategies.{name}")
     searched = _flat_view_of(space, own.needs)
-    return SteppedStrategy(getattr(module, own.class_name)(searched, seed), searched is not space)
+    try:
+        return SteppedStrategy(getattr(module, own.class_name)(searched, seed), searched is not space)
+    except ValueError as error:
+        raise ValueError(f"{error} For it there are {', '.join(_names_for(space, name))}.") from None
+
+
+def _names_for(space: Space, refused: str = "") -> list[str]:
+    """The strategies that a space can be searched with, as far as they say what they need, without the one that was refused."""
+    needed = {name: own.ability for name, own in own_strategies().items()}
+    abilities = {name: getattr(search_space, ability) for name, ability in needed.items() if ability}
+    return [name for name in strategy_names() if name != refused and isinstance(space, abilities.get(name, object))]
 
 
 def libraries_of(name: str) -> tuple[str, ...]:
@@ -191,9 +202,10 @@ def _plugged_strategy(name: str, space: Space, seed: int) -> Strategy:
     """The strategy of a plug-in. ValueError as `make_strategy`."""
     plug_in = find_strategy_plug_in(name)
     if plug_in is None:
-        known, hint = ", ".join(strategy_names()), did_you_mean(name, strategy_names())
+        known = _names_for(space)
         raise ValueError(
-            f"There is no strategy {name!r}{hint}; there are {known}, and optuna:SAMPLER for Optuna's samplers."
+            f"There is no strategy {name!r}{did_you_mean(name, known)}; for {space.name!r} there are {', '.join(known)}, "
+            "and optuna:SAMPLER for Optuna's samplers."
         )
     return plugged_strategy(plug_in, space, seed)
 

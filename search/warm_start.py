@@ -18,6 +18,7 @@ import math
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import cached_property
 from typing import Any
 
 from kilotune.search.abandoning import abandonable
@@ -89,10 +90,14 @@ class WarmStart:
     def count_by(self, clock: Clock) -> None:
         self._clock = clock
 
+    @cached_property
+    def fallback(self) -> Assignment | None:
+        """The space's, if it has one."""
+        return self._space.fallback() if isinstance(self._space, HasFallback) else None
+
     def steps(self) -> Steps:
-        fallback = self._space.fallback() if isinstance(self._space, HasFallback) else None
-        if fallback is not None:
-            yield [fallback]
+        if self.fallback is not None:
+            yield [self.fallback]
         found = self._short_search(self._space) if isinstance(self._space, HasShortSearch) else None
         if found is not None:
             self.at_short_search = True
@@ -180,7 +185,11 @@ class WarmStartedStrategy:
         return self._strategy.propose(count)
 
     def _opening(self, count: int) -> list[Assignment]:
-        """What the warm start proposes; nothing where it thinks for too long, and then never again."""
+        """What the warm start proposes; nothing where it thinks for too long, and then never again. A fallback takes what it takes: where a
+        busy machine has left next to no time, it may be all that there will be to show."""
+        if not self._proposed and self._warm_start.fallback is not None:
+            self._proposed = 1
+            return self._stepped.propose(count)
         seconds = THOUGHT_SHARE * self._seconds_left
         given_up = self._before.given_up
         skips = given_up is not None and self.thinks_again and seconds <= given_up.seconds

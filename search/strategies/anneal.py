@@ -27,4 +27,10 @@ class AnnealSearch:
         return Outcome.FINISHED
 
 
-STRATEGY = OwnStrategy("AnnealSearch", Needs.WHOLE, "the space's own compiled annealing, where it has one", rank=60)
+STRATEGY = OwnStrategy(
+    "AnnealSearch",
+    Needs.WHOLE,
+    "the space's own compiled annealing, where it has one",
+    rank=60,
+    ability="HasAnnealing",
+)

@@ -103,4 +103,5 @@ STRATEGY = OwnStrategy(
     "CP-SAT on the space's model, with a surrogate refitted to the trials where it needs one",
     rank=70,
     libraries=("ortools.sat.python.cp_model",),
+    ability="HasModel",
 )

@@ -28,5 +28,9 @@ class FrontSearch:
 
 
 STRATEGY = OwnStrategy(
-    "FrontSearch", Needs.WHOLE, "the space's own search for a whole front, where it has one", rank=65
+    "FrontSearch",
+    Needs.WHOLE,
+    "the space's own search for a whole front, where it has one",
+    rank=65,
+    ability="HasFrontSearch",
 )

@@ -107,6 +107,21 @@ def test_the_fallback_is_not_the_answer_of_a_procedure_that_has_none() -> None:
     assert study.procedure is None
 
 
+class WithSlowFallback(WithProcedure):
+    """Its fallback takes longer than the timer that ends thoughts."""
+
+    def fallback(self) -> Assignment:
+        threading.Event().wait(2.5 * TICK_S)
+        return super().fallback()
+
+
+def test_a_fallback_is_measured_where_the_time_is_over_before_it_is_made() -> None:
+    space = WithSlowFallback(12, 4, 5, pairs=9)
+    study = Study(space, "random", procedure_first=True)
+    study.run(InProcessExecutor(space), Budget(seconds=1e-3), first_answer_s=1000.0)
+    assert study.trials()[0].assignment == space.fallback()
+
+
 @dataclass(frozen=True)
 class WithShortSearch(WithProcedure):
     """Its short search takes `seconds`."""
