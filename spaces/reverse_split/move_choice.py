@@ -32,7 +32,22 @@ KINDS: Mapping[MoveKind, float] = MappingProxyType(
         MoveKind(False, 6): 0.75,
     }
 )
-"""Each with its share where none gains anything and all take the same work."""
+"""Each with its share where none gains anything and all take the same work, on a short program."""
+
+LONG_KINDS: Mapping[MoveKind, float] = MappingProxyType(
+    {
+        MoveKind(True, 1): 2.0,
+        MoveKind(True, 2): 3.0,
+        MoveKind(True, 3): 0.5,
+        MoveKind(False, 2): 1.0,
+        MoveKind(False, 3): 1.5,
+        MoveKind(False, 4): 0.4,
+        MoveKind(False, 5): 0.2,
+        MoveKind(False, 6): 0.1,
+    }
+)
+"""Each with its share on a long program, which shortens by other programs of the same cost: on a ternary 7x7 kernel 2300 questions about
+four values and more took four seconds of ten and found nothing, where 4500 about other programs as cheap gained 53 instructions."""
 
 GAIN_OF_NONE = 0.1
 """What a kind counts as having gained without any gain, in instructions a share."""
@@ -43,16 +58,17 @@ KEPT = 0.95
 
 
 class MoveChoice:
-    """The gains and the work of every kind of question so far."""
+    """The gains and the work of every kind of question so far, all of a single walk."""
 
     def __init__(self) -> None:
         self._gains = dict.fromkeys(KINDS, 0.0)
         self._work = dict.fromkeys(KINDS, 0.0)
 
-    def kind(self, generator: random.Random) -> MoveKind:
-        """The next kind, drawn by what each gains for its work."""
-        rates = [(self._gains[k] + GAIN_OF_NONE * share) / (self._work[k] + WORK_OF_NONE) for k, share in KINDS.items()]
-        return generator.choices(list(KINDS), rates)[0]
+    def kind(self, generator: random.Random, long: bool = False) -> MoveKind:
+        """The next kind, drawn by what each gains for its work; `long`: for a program that is."""
+        shares = LONG_KINDS if long else KINDS
+        rates = [(self._gains[k] + GAIN_OF_NONE * shares[k]) / (self._work[k] + WORK_OF_NONE) for k in shares]
+        return generator.choices(list(shares), rates)[0]
 
     def note(self, kind: MoveKind, gain: float, work: int) -> None:
         """A question of a kind saved so many instructions for so much work."""

@@ -110,3 +110,10 @@ def test_kinds_of_questions_are_asked_by_what_they_gain_for_their_work() -> None
     for _ in range(200):
         choice.note(paying, 0.0, 40_000)  # it pays no more, and takes long
     assert [choice.kind(generator) for _ in range(400)].count(paying) < 40
+
+
+def test_before_anything_is_known_long_programs_are_asked_for_others_as_cheap() -> None:
+    generator = random.Random(3)
+    short, long = ([MoveChoice().kind(generator, long) for _ in range(400)] for long in (False, True))
+    assert sum(kind.plateau for kind in long) > sum(kind.plateau for kind in short)
+    assert sum(kind.removed > 3 for kind in long) < sum(kind.removed > 3 for kind in short) / 3

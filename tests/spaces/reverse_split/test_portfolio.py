@@ -85,7 +85,7 @@ def test_halving_gives_the_better_walks_the_work(monkeypatch: pytest.MonkeyPatch
 
     def advance(walk: ProgramWalk, work: int = 0) -> Plan:
         given.append((id(walk), work))
-        return whole(walk, 1_000)
+        return whole(walk, 400)
 
     monkeypatch.setattr(ProgramWalk, "advance", advance)
     portfolio = WalkPortfolio(WANTED, (INSTRUCTIONS,), 6, 0, WorkSlices(lambda: math.inf))
@@ -103,7 +103,7 @@ def asked_works(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
     def advance(walk: ProgramWalk, work: int = 0) -> Plan:
         works.append(work)
-        return whole(walk, 1_000)
+        return whole(walk, 400)
 
     monkeypatch.setattr(ProgramWalk, "advance", advance)
     return works
@@ -111,6 +111,7 @@ def asked_works(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 def test_where_nothing_gets_cheaper_walks_begin_anew(monkeypatch: pytest.MonkeyPatch) -> None:
     works = asked_works(monkeypatch)
+    monkeypatch.setattr(portfolio_module, "SHORT_WALK", 0)
     plans = starts()[:4]
     short = min(plans, key=lambda plan: len(plan.steps))
     assert len(short.steps) <= SHORT_UNFIT
