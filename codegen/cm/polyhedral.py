@@ -48,8 +48,8 @@ def dependences(reading: AccessPattern, channels: int = 1) -> Dependences:
     not_later = reader.lex_ge_set(reader)
     last = not_later.apply_range(raw).lexmax()
     state = last.reverse().coalesce().lexmax()  # isl errs (islpy 2026.2.2) on what comes out of `reverse` as it is
-    last_use = raw.reverse().lexmax()
-    keeps = reader.lex_lt_set(reader).apply_range(last_use.reverse()).lexmin()
+    # Of dilated windows isl errs on what comes out of `raw.reverse().lexmax().reverse()`, the last use of each write, coalesced or not.
+    keeps = reader.lex_lt_set(reader).apply_range(raw).lexmin()
     initial = reader.subtract(last.domain())
     return Dependences(writer, reader, write, read, raw, last, state, initial, keeps)
 

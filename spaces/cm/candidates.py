@@ -183,12 +183,20 @@ class CmCandidates(MappedStreams):
 
     def in_order(self, answers: Assignment) -> dict[str, Option]:
         """The answers of a candidate, which may be in any order, in the order in which they were asked: a walk that asks for each of them
-        anew looks at all replications and cores that there are. KeyError where one is missing."""
+        anew looks at all replications and cores that there are. KeyError where one is missing, ValueError for what is no answer."""
         lowered, layers = self.lowered(self.replicas(answers)), [shape.name for shape in self.shapes]
-        names = [f"replicas {layer}" for layer in layers]
-        names += [f"core {stage.name}" for stage in lowered.pipeline.stages]
-        names += [*lowered.route_names, *(f"buffer {layer}" for layer in layers)]
-        return {name: answers[name] for name in names}
+        buffers = [f"buffer {layer}" for layer in layers]
+        below = {
+            **{f"core {stage.name}": self.hardware.cores for stage in lowered.pipeline.stages},
+            **dict.fromkeys(lowered.route_names, math.inf),  # beyond the last alternative: that one
+        }
+        for name in (*below, *buffers):
+            answer = answers[name]
+            is_number = type(answer) is int and 0 <= answer < below.get(name, 0)
+            is_option = is_number if name in below else answer in BUFFER_OPTIONS
+            if not is_option:
+                raise ValueError(f"{name} is {answer!r}, which is none of its options.")
+        return {name: answers[name] for name in (*(f"replicas {layer}" for layer in layers), *below, *buffers)}
 
     def evaluate(self, batch: Sequence[Assignment]) -> list[Measurement]:
         """Metrics as `measure` names them."""

@@ -106,6 +106,33 @@ def test_isl_agrees_where_its_maximum_of_an_uncoalesced_relation_was_wrong(
     assert state_machine(reading).written(high - 1, wide - 1) == (rows - 1, columns - 1)
 
 
+@pytest.mark.parametrize(
+    ("kernel", "stride", "pads", "dilation", "size"),
+    [
+        ((3, 4), (3, 2), (1, 1, 2, 2), (2, 1), (9, 8)),
+        ((2, 2), (2, 2), (2, 2, 0, 1), (3, 1), (9, 6)),
+        ((3, 3), (3, 1), (2, 2, 0, 1), (2, 3), (10, 13)),
+    ],
+)
+def test_what_is_kept_of_dilated_windows_is_what_is_still_to_be_read(
+    kernel: tuple[int, int],
+    stride: tuple[int, int],
+    pads: tuple[int, int, int, int],
+    dilation: tuple[int, int],
+    size: tuple[int, int],
+) -> None:
+    window = Window(kernel, stride, pads, dilation)
+    high, wide = (
+        (size[axis] + pads[axis] + pads[axis + 2] - dilation[axis] * (kernel[axis] - 1) - 1) // stride[axis] + 1
+        for axis in (0, 1)
+    )
+    reading = AccessPattern((window,), Rectangle(0, high, 0, wide), Rectangle(0, size[0], 0, size[1]))
+    machine = state_machine(reading)
+    kept = [machine.keeps(*reading.reader.pixel(j)) for j in range(reading.reader.size)]
+    released = [reading.writer.size if pixel is None else reading.writer.rank(*pixel) for pixel in kept]
+    assert released == released_by_definition(reading)
+
+
 @pytest.mark.parametrize(("relation", "function"), [("initial", "initial"), ("S", "written"), ("keeps", "keeps")])
 def test_a_relation_with_a_piece_less_makes_no_state_machine(
     monkeypatch: pytest.MonkeyPatch, relation: str, function: str

@@ -6,6 +6,7 @@ import copy
 import dataclasses
 import itertools
 import pickle
+import re
 from typing import Any
 
 import numpy as np
@@ -142,6 +143,12 @@ def test_answers_are_put_in_the_order_in_which_they_are_asked() -> None:
     assert list(space.in_order(dict(sorted(asked.items()))).items()) == list(asked.items())
     with pytest.raises(KeyError, match="buffer"):
         space.in_order({name: answer for name, answer in asked.items() if not name.startswith("buffer")})
+    core, route, buffer = (
+        next(name for name in asked if name.startswith(kind)) for kind in ("core", "route", "buffer")
+    )
+    for name, wrong in ((core, 64), (core, -1), (core, "far"), (route, "far"), (route, -1), (buffer, 3), (core, True)):
+        with pytest.raises(ValueError, match=f"{re.escape(name)} is {wrong!r}, which is none of its options"):
+            space.in_order({**asked, name: wrong})
 
 
 def test_exhaustive_search_proves_what_measuring_everything_finds() -> None:
