@@ -23,6 +23,9 @@ FIRST = 300
 IN_VAIN = 2
 """Models one after the other that are no better, after which no smaller one is tried."""
 
+ROUNDS_OF_LARGEST = 3
+"""Times as many that the largest model may take to come within the limits: smaller ones are measured for nothing where it does."""
+
 Prefixed = Callable[[Option, Assignment], Assignment]
 """A candidate of the model of an option, as one that says which."""
 
@@ -75,21 +78,32 @@ def best_of_models(
     prefixed: Prefixed,
 ) -> Procedure:
     """The models' own searches for what is best by `ranking`: the first candidates of one after the other, as many as `first_of` says,
-    until IN_VAIN of them are no better than the best before them; then the search of the best goes on to its end. `models`: their
-    options, the largest model first; one that is not asked for need not be made."""
+    and of the largest a few times as many while it breaks limits, until IN_VAIN of them are no better than the best before them; then the
+    search of the best goes on to its end. `models`: their options, the largest first; one that is not asked for need not be made."""
+    begun = dict[Option, _WaitingSearch]()
     best, leader, in_vain = None, None, 0
+
+    def first(option: Option) -> Generator[list[Assignment], list[Trial], bool]:
+        """Measure as many of a model; whether one is the best."""
+        nonlocal best, leader
+        found = yield from begun[option].go_on(ranking, partial(prefixed, option), first_of(option))
+        if found is None or (best is not None and found >= best):
+            return False
+        best, leader = found, option
+        return True
+
     for option in models:
-        begun = _WaitingSearch(search_of(option))
-        found = yield from begun.go_on(ranking, partial(prefixed, option), first_of(option))
-        if found is not None and (best is None or found < best):
-            best, leader, in_vain = found, (option, begun), 0
-            continue
-        in_vain += 1
+        begun[option] = _WaitingSearch(search_of(option))
+        is_better = False
+        for _ in range(ROUNDS_OF_LARGEST if leader is None else 1):
+            is_better = (yield from first(option)) or is_better
+            if best is not None and best[0] == 0.0:
+                break
+        in_vain = 0 if is_better else in_vain + 1
         if in_vain == IN_VAIN:
             break
     if leader is not None:
-        option, begun = leader
-        yield from begun.go_on(ranking, partial(prefixed, option), None)
+        yield from begun[leader].go_on(ranking, partial(prefixed, leader), None)
 
 
 class _WaitingSearch:

@@ -114,8 +114,8 @@ FAMILY = SpaceFamily(
         click.Option(
             ["--pruned/--no-pruned"],
             default=None,
-            help="shiftry, with --front and the strategy front: whether units of hidden layers may be left out, where the weights behind"
-            " them make up for it  [default: no]",
+            help="shiftry, strategies front (with --front) and refine (within limits): whether units of hidden layers may be left out,"
+            " where the weights behind them make up for it  [default: no]",
         ),
         click.Option(
             ["--front"],

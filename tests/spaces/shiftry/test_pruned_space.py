@@ -26,7 +26,7 @@ from kilotune.experiments.problems.fixed_point.problem import ModelProblem
 from kilotune.experiments.requests.request import TuneRequest
 from kilotune.search.budget import Budget
 from kilotune.search.front import Ranking
-from kilotune.search.space import Assignment, FlatSpace, Measurement, Objective, Option, Procedure, Trial
+from kilotune.search.space import Assignment, Constraint, FlatSpace, Measurement, Objective, Option, Procedure, Trial
 from kilotune.search.study import Study
 from kilotune.spaces.shiftry import models_in_turns, pruned_space
 from kilotune.spaces.shiftry import pruned_models as pruned_models_module
@@ -162,7 +162,7 @@ def test_refine_goes_on_in_the_model_that_is_best_within_a_limit(fitted: bool, m
     limit = int(unlimited.costs([eight_bits])[0]["flash_bytes"])
     space = space_of(task, fitted, limit)
     study = Study(space, "refine", 1)
-    best = study.run(InProcessExecutor(space), Budget(trials=700)).best
+    best = study.run(InProcessExecutor(space), Budget(trials=1600)).best
     trials = study.trials()
     assert best is not None
     option = best.assignment[UNITS]
@@ -173,7 +173,7 @@ def test_refine_goes_on_in_the_model_that_is_best_within_a_limit(fitted: bool, m
     if finished is not None:
         assert space.evaluate([finished])[0].metrics["flash_bytes"] == best.metrics["flash_bytes"]
     alone = space.flat_view()
-    of_whole = Study(alone, "refine", 1).run(InProcessExecutor(alone), Budget(trials=700)).best
+    of_whole = Study(alone, "refine", 1).run(InProcessExecutor(alone), Budget(trials=1600)).best
     assert of_whole is not None
     assert best.metrics["flash_bytes"] <= limit
     assert best.metrics["expected_flips"] < 0.5 * of_whole.metrics["expected_flips"]
@@ -212,6 +212,28 @@ def test_models_are_compared_after_as_many_candidates_and_the_best_goes_on() -> 
     assert asked == [1, 2, 3, 4, 5], "two that are no better end it"
     wanted = [option for option in asked for _ in range(first_of(option))] + [3] * (90 - first_of(3))
     assert [one["model"] for one in met] == wanted
+
+
+@pytest.mark.parametrize(("bytes_at_first", "left"), [(18, True), (40, False)])
+def test_the_largest_model_is_not_left_as_soon_as_it_breaks_a_limit(bytes_at_first: int, left: bool) -> None:
+    """Searches whose candidates take a byte less each; of the largest model, 1, ten at once are looked at, and ten more."""
+
+    def search_of(option: Option) -> Procedure:
+        for saved in range(30):
+            yield [{"bytes": float(bytes_at_first - saved if option == 1 else 5 + saved), "loss": float(option)}]
+
+    ranking = Ranking((Objective("loss"),), (Constraint("bytes", 4.0),))
+    procedure = best_of_models(
+        ranking, (1, 2, 3), search_of, lambda _: 10, lambda option, one: {**one, "model": option}
+    )
+    batch, models = next(procedure, None), list[Option]()
+    while batch is not None and len(models) < 45:
+        models += [one["model"] for one in batch]
+        trials = [Trial(0, one, Measurement({name: float(one[name]) for name in ("bytes", "loss")})) for one in batch]
+        batch = procedure.send(trials)
+    of_largest = models.index(2)
+    assert of_largest == (20 if left else 30)
+    assert (models[-1] == 1) == left
 
 
 def test_models_are_made_when_they_are_asked_for_and_again_where_that_was_abandoned() -> None:
