@@ -11,9 +11,9 @@ random ones; and a whole local search, whose batches are small.
 
 from __future__ import annotations
 
+import argparse
 import ctypes
 import statistics
-import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -42,6 +42,9 @@ PUBLIC_TOOL = {"protonn-digits": 1.86, "fastgrnn16-digits": 1.45}
 BATCH = 64
 REPEATS = 5
 SEARCH_TRIALS = 4000
+
+
+MODELS = ("protonn-digits", "fastgrnn16-digits", "fastgrnn32-digits", "bonsai-digits", "lenet-digits")
 
 
 @dataclass(frozen=True)
@@ -138,8 +141,11 @@ def peak_macs_per_cpu_s() -> float:
     return best
 
 
-def main(names: list[str]) -> None:
+def main() -> None:
     """Print one row a model."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("models", nargs="*", default=MODELS, metavar="MODEL", help="bundled models, or folders")
+    names = parser.parse_args().models
     peak = peak_macs_per_cpu_s()
     print(f"integer peak of this machine: {peak / 1e9:.0f} G multiply-accumulates per CPU-second\n")
     print(
@@ -164,4 +170,4 @@ def main(names: list[str]) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:] or ["protonn-digits", "fastgrnn16-digits", "fastgrnn32-digits", "bonsai-digits", "lenet-digits"])
+    main()
