@@ -1,4 +1,4 @@
-"""Spaces that each break one rule of the conformance kit, and `GoodView`, which breaks none."""
+"""Spaces that each break one rule of the conformance kit; those with views of themselves are in `broken_views.py`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from kilotune.search.flat_state import FlatState, FlatView
+from kilotune.search.flat_state import FlatState
 from kilotune.search.space import Assignment, Decision, ExactStep, Measurement, Objective, Option, Procedure, State
 from kilotune.testing.toy_spaces import ToyPath, ToyTable, ToyTree
 
@@ -296,46 +296,6 @@ def all_of(space: ToyTable) -> Iterator[Assignment]:
     from kilotune.search.strategies.random import all_candidates
 
     return all_candidates(replace(ToyTable(space.name, space.options)))
-
-
-@dataclass(frozen=True)
-class OtherView(ToyTree):
-    """Its view measures otherwise."""
-
-    prefers_flat = False
-
-    def flat_view(self) -> ToyTable:
-        return ToyTable("other", (1, 1))
-
-
-@dataclass(frozen=True)
-class GoodView(ToyTree):
-    prefers_flat = False
-
-    def in_order(self, answers: Assignment) -> dict[str, Option]:
-        return {name: answers[name] for name in sorted(answers)}
-
-    def flat_view(self) -> FlatView:
-        return FlatView(self, tuple(Decision(f"step{i}", (1,)) for i in range(self.depth)), 0.0)
-
-
-@dataclass(frozen=True)
-class ViewsElsewhere(GoodView):
-    """The view of a candidate does not offer its answers."""
-
-    def flat_view_of(self, candidate: Assignment) -> FlatView:
-        return FlatView(self, tuple(Decision(name, (3 - int(answer),)) for name, answer in candidate.items()), 0.0)
-
-
-@dataclass(frozen=True)
-class FinishesAstray(GoodView):
-    """What it finishes answers a decision that nobody asks."""
-
-    def in_order(self, answers: Assignment) -> dict[str, Option]:
-        return {name: answers[name] for name in sorted(answers) if name != "finished"}
-
-    def finished(self, candidate: Assignment, measurement: Measurement) -> Assignment | None:
-        return {**candidate, "finished": 1}
 
 
 @dataclass(frozen=True)

@@ -19,8 +19,6 @@ from tests.public.broken_spaces import (
     ChangingTable,
     EndlessTree,
     Fickle,
-    FinishesAstray,
-    GoodView,
     Hashed,
     HashedOnce,
     HashOfPartsRepr,
@@ -36,7 +34,6 @@ from tests.public.broken_spaces import (
     NoObjective,
     NumpyLike,
     OfThisProcess,
-    OtherView,
     Overproved,
     RaisesForNone,
     Raising,
@@ -46,8 +43,8 @@ from tests.public.broken_spaces import (
     TooSure,
     Twins,
     Unmeasured,
-    ViewsElsewhere,
 )
+from tests.public.broken_views import FinishesAstray, GoodView, OtherView, ViewsElsewhere
 
 
 @pytest.mark.slow

@@ -263,9 +263,8 @@ def _found(pilot: ShiftrySpace, limit: int, seed: int) -> list[Assignment]:
     work = pilot.evaluator.simulator.steps.elements_touched * len(pilot.task.features)
     study = Study(pilot, "front", seed)
     budget = Budget(trials=max(1, min(PILOT_TRIALS, PILOT_WORK // max(1, work))))
-    study.run(
-        InProcessExecutor(pilot), budget, handle_interrupts=False
-    )  # Ctrl-C ends the command, not this search alone
+    # Ctrl-C ends the command, not this search alone.
+    study.run(InProcessExecutor(pilot), budget, handle_interrupts=False)
     sized = [(t.metrics["linked_bytes"], t) for t in study.trials() if "linked_bytes" in t.metrics]
     most = max((1.0 + NEAR) * limit, float(np.quantile([size for size, _ in sized], SMALLEST)) if sized else 0.0)
     near = [trial for size, trial in sized if size <= most]
