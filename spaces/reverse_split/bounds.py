@@ -14,13 +14,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from kilotune.codegen.scamp.sums import Cell, Sum
+from kilotune.spaces.reverse_split.prepared_question import ProgramStatus
 from kilotune.spaces.reverse_split.programs import (
     INSTRUCTIONS,
     NEED_GROWTH,
     NEED_SHIFTS,
     Costs,
     ProgramQuery,
-    ProgramStatus,
     Searcher,
     fewest_moves,
     needs,

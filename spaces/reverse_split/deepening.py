@@ -9,7 +9,8 @@ from typing import Protocol
 
 from kilotune.codegen.scamp.plan import Plan
 from kilotune.codegen.scamp.sums import Sum
-from kilotune.spaces.reverse_split.programs import Costs, ProgramQuery, ProgramResult, ProgramStatus, Searcher
+from kilotune.spaces.reverse_split.prepared_question import ProgramResult, ProgramStatus
+from kilotune.spaces.reverse_split.programs import Costs, ProgramQuery, Searcher
 from kilotune.spaces.reverse_split.shared_asking import SharedSearcher
 from kilotune.spaces.reverse_split.signless import SignlessSearcher, is_askable
 

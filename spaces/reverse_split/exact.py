@@ -32,14 +32,8 @@ from kilotune.spaces.reverse_split.improvement import plan_cost, step_cost
 from kilotune.spaces.reverse_split.one_by_one import KernelSearch
 from kilotune.spaces.reverse_split.pebbling import pebbled
 from kilotune.spaces.reverse_split.portfolio import WalkLimits, WalkPortfolio
-from kilotune.spaces.reverse_split.programs import (
-    BUS_TRANSFERS,
-    INSTRUCTIONS,
-    Costs,
-    ProgramQuery,
-    ProgramStatus,
-    Searcher,
-)
+from kilotune.spaces.reverse_split.prepared_question import ProgramStatus
+from kilotune.spaces.reverse_split.programs import BUS_TRANSFERS, INSTRUCTIONS, Costs, ProgramQuery, Searcher
 from kilotune.spaces.reverse_split.recomputing import recomputed
 from kilotune.spaces.reverse_split.scheduling import fitted, least_registers
 from kilotune.spaces.reverse_split.sharing import shared_plans

@@ -20,7 +20,8 @@ from kilotune.codegen.scamp.plan import Plan, PlanStep
 from kilotune.codegen.scamp.sums import Sum
 from kilotune.spaces.reverse_split.move_choice import MoveChoice, MoveKind
 from kilotune.spaces.reverse_split.pebbling import pebbled
-from kilotune.spaces.reverse_split.programs import Costs, ProgramQuery, ProgramStatus, Searcher, SumMeasures, verified
+from kilotune.spaces.reverse_split.prepared_question import ProgramStatus
+from kilotune.spaces.reverse_split.programs import Costs, ProgramQuery, Searcher, SumMeasures, verified
 from kilotune.spaces.reverse_split.scheduling import MOST_REGISTERS, fitting_order, least_registers
 
 WORK_OF_A_QUESTION = (500, 500, 1_000, 1_000, 2_000, 3_000)

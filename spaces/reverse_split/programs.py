@@ -22,9 +22,8 @@ With the values of a known program as targets, all but a few, the same search re
 from __future__ import annotations
 
 import ctypes
-import enum
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, lru_cache
 from pathlib import Path
@@ -37,15 +36,12 @@ from kilotune.codegen.scamp.plan import Plan, PlanStep
 from kilotune.codegen.scamp.sums import Sum
 from kilotune.evaluators.c_structures import structures
 from kilotune.evaluators.compiled_library import load_library
-from kilotune.evaluators.interruptible import StopFlag, interruptible
+from kilotune.spaces.reverse_split.prepared_question import CompiledSearch, PreparedQuestion, ProgramResult, too_long
 from kilotune.spaces.reverse_split.symmetries import symmetries_of, turned_places
 
 MODULUS = (1 << 61) - 1
 MOST_VALUES = 90
 """Instructions and targets of one question."""
-
-QUICK_WORK = 4_000
-"""Up to this much is a tenth of a second at most, of the longest kernels."""
 
 NEED_SHIFTS, NEED_GROWTH = 64, 256
 
@@ -72,15 +68,6 @@ OFFSETS: tuple[tuple[str, ...], ...] = (
 _STEPS = {"north": (0, 1), "east": (1, 0), "south": (0, -1), "west": (-1, 0)}
 PLACES = tuple((sum(_STEPS[d][0] for d in way), sum(_STEPS[d][1] for d in way)) for way in OFFSETS)
 """Where the offsets of programs.c lead: x and y."""
-
-
-class ProgramStatus(enum.IntEnum):
-    """Answers to one question. The numbers are those of programs.c."""
-
-    FOUND = 0
-    EXHAUSTED = 1
-    STOPPED = 2
-    NO_MEMORY = 3
 
 
 class Costs(NamedTuple):
@@ -121,26 +108,6 @@ class ProgramQuery:
     whole: bool = False
     nearby: bool = False
     turned: bool = False
-
-
-@dataclass(frozen=True)
-class ProgramResult:
-    """`plan` for FOUND; `path`: where a later call goes on; `work`: values that were looked at."""
-
-    status: ProgramStatus
-    plan: Plan | None
-    path: tuple[int, ...]
-    work: int
-
-
-@dataclass(frozen=True)
-class PreparedQuestion:
-    """A question ready to be asked in a thread: `call` does the work and returns a status, `stop` asks it to end soon, `answer` is what
-    came of it."""
-
-    call: Callable[[], int]
-    stop: Callable[[], object]
-    answer: Callable[[int], ProgramResult]
 
 
 (_KernelProblem,) = structures(Path(__file__).with_name("programs_state.h"), "Problem")
@@ -212,10 +179,7 @@ class Searcher:
     def ask(self, budget: int, work_limit: int, path: Sequence[int] = ()) -> ProgramResult:
         """Look for a program of at most `budget`, from where `path` left off. Deepen one by one: a program that is
         much cheaper than the budget may be overlooked. Raises `MemoryError`."""
-        question = self.prepared(budget, work_limit, path)
-        # A thread takes longer to start than most questions to answer.
-        quick = work_limit <= QUICK_WORK
-        return question.answer(question.call() if quick else interruptible(question.call, question.stop))
+        return self.prepared(budget, work_limit, path).ask(work_limit)
 
     def prepared(self, budget: int, work_limit: int, path: Sequence[int] = ()) -> PreparedQuestion:
         """What `ask` asks. One question of a searcher at a time."""
@@ -224,28 +188,9 @@ class Searcher:
             raise RuntimeError("The search for programs needs a C compiler (cc, gcc or clang), and none works here.")
         values = budget // self.question.costs.plain + 2 + len(self.question.given)
         if max(values, len(self.question.targets)) > MOST_VALUES:
-            return PreparedQuestion(lambda: ProgramStatus.STOPPED, lambda: None, too_long)
-        self._problem.budget, self._problem.work_limit = budget, work_limit
-        way = np.zeros(128, dtype=np.int32)
-        way[: len(path)] = path
-        length, count = np.array([len(path)], dtype=np.int32), np.zeros(1, dtype=np.int32)
-        steps, at = np.zeros((128, 5), dtype=np.int32), np.zeros(len(self.question.targets) + 1, dtype=np.int32)
-        work = np.zeros(1, dtype=np.int64)
-        addresses = tuple(array.ctypes.data for array in (way, length, steps, count, at, work))
-        flag = StopFlag()
-        self._problem.stop = flag.address
-
-        def call() -> int:
-            return int(kernel.kilotune_programs(ctypes.byref(self._problem), *addresses))
-
-        def answer(status: int) -> ProgramResult:
-            if status == ProgramStatus.NO_MEMORY:
-                raise MemoryError("The search for programs ran out of memory.")
-            found = status == ProgramStatus.FOUND
-            plan = self._plan(steps[: int(count[0])].tolist(), at[:-1].tolist()) if found else None
-            return ProgramResult(ProgramStatus(status), plan, tuple(way[: int(length[0])].tolist()), int(work[0]))
-
-        return PreparedQuestion(call, flag.set, answer)
+            return too_long()
+        search = CompiledSearch(kernel.kilotune_programs, self._problem, 5, len(self.question.targets), self._plan)
+        return search.prepared(budget, work_limit, path)
 
     def _plan(self, rows: list[list[int]], results: list[int]) -> Plan:
         q = self.question
@@ -253,11 +198,6 @@ class Searcher:
         if q.shiftless:
             return Plan(q.target, q.depth, steps, tuple(results))
         return verified(Plan(q.target, q.depth, steps, tuple(results)), q.targets, q.given)
-
-
-def too_long(status: int) -> ProgramResult:
-    """The answer to a question for programs longer than a search can hold."""
-    return ProgramResult(ProgramStatus.STOPPED, None, (), 0)
 
 
 def verified(plan: Plan, sums: Sequence[Sum], given: Sequence[Sum] = ()) -> Plan:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from kilotune.evaluators.interruptible import interruptible
-from kilotune.spaces.reverse_split.programs import PreparedQuestion, ProgramResult, ProgramStatus
+from kilotune.spaces.reverse_split.prepared_question import PreparedQuestion, ProgramResult, ProgramStatus
 
 SearchPath = tuple[int, ...]
 

@@ -36,17 +36,12 @@ from kilotune.codegen.scamp.plan import Plan, PlanStep
 from kilotune.codegen.scamp.sums import Cell, Sum
 from kilotune.evaluators.c_structures import structures
 from kilotune.evaluators.compiled_library import load_library
-from kilotune.evaluators.interruptible import StopFlag, interruptible
+from kilotune.spaces.reverse_split.prepared_question import CompiledSearch, PreparedQuestion, ProgramResult, too_long
 from kilotune.spaces.reverse_split.programs import (
     MODULUS,
-    QUICK_WORK,
-    PreparedQuestion,
-    ProgramResult,
-    ProgramStatus,
     evaluation_point,
     residue,
     shape_of,
-    too_long,
     verified,
 )
 from kilotune.spaces.reverse_split.symmetries import SQUARE, turned_places, turned_sum
@@ -54,8 +49,6 @@ from kilotune.spaces.reverse_split.symmetries import SQUARE, turned_places, turn
 MOST_TARGETS = 8
 LONGEST = 32
 """Instructions of one question."""
-
-MOST_INSTRUCTIONS = 40
 
 MOVES = ("north", "east", "south", "west")
 STEPS: tuple[Cell, ...] = ((0, 1), (1, 0), (0, -1), (-1, 0))
@@ -115,9 +108,7 @@ class SignlessSearcher:
         """Look for a program of at most `budget` instructions, from where `path` left off. EXHAUSTED is a proof only where that has been
         the answer for smaller budgets. FOUND without a plan: no signs will do. Raises `MemoryError`, and `RuntimeError` without a
         compiler."""
-        question = self.prepared(budget, work_limit, path)
-        quick = work_limit <= QUICK_WORK
-        return question.answer(question.call() if quick else interruptible(question.call, question.stop))
+        return self.prepared(budget, work_limit, path).ask(work_limit)
 
     def prepared(self, budget: int, work_limit: int, path: Sequence[int] = ()) -> PreparedQuestion:
         """What `ask` asks. One question of a searcher at a time."""
@@ -125,28 +116,9 @@ class SignlessSearcher:
         if kernel is None:
             raise RuntimeError("The search for programs needs a C compiler (cc, gcc or clang), and none works here.")
         if budget > LONGEST:
-            return PreparedQuestion(lambda: ProgramStatus.STOPPED, lambda: None, too_long)
-        self._problem.budget, self._problem.work_limit = budget, work_limit
-        way = np.zeros(MOST_INSTRUCTIONS, dtype=np.int32)
-        way[: len(path)] = path
-        length, count = np.array([len(path)], dtype=np.int32), np.zeros(1, dtype=np.int32)
-        steps, at = np.zeros((MOST_INSTRUCTIONS, 3), dtype=np.int32), np.zeros(len(self.targets), dtype=np.int32)
-        work = np.zeros(1, dtype=np.int64)
-        addresses = tuple(array.ctypes.data for array in (way, length, steps, count, at, work))
-        flag = StopFlag()
-        self._problem.stop = flag.address
-
-        def call() -> int:
-            return int(kernel.kilotune_signless(ctypes.byref(self._problem), *addresses))
-
-        def answer(status: int) -> ProgramResult:
-            if status == ProgramStatus.NO_MEMORY:
-                raise MemoryError("The search for programs ran out of memory.")
-            found = status == ProgramStatus.FOUND
-            plan = self._plan(steps[: int(count[0])].tolist(), at.tolist()) if found else None
-            return ProgramResult(ProgramStatus(status), plan, tuple(way[: int(length[0])].tolist()), int(work[0]))
-
-        return PreparedQuestion(call, flag.set, answer)
+            return too_long()
+        search = CompiledSearch(kernel.kilotune_signless, self._problem, 3, len(self.targets), self._plan)
+        return search.prepared(budget, work_limit, path)
 
     def _plan(self, rows: list[list[int]], results: list[int]) -> Plan | None:
         """The program with signs; None where there are none."""

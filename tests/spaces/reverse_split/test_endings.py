@@ -10,7 +10,8 @@ import pytest
 from kilotune.codegen.scamp.instructions import instruction_set
 from kilotune.codegen.scamp.plan import Plan, PlanStep, computed
 from kilotune.codegen.scamp.sums import InexactHalfError, Sum
-from kilotune.spaces.reverse_split.programs import ProgramQuery, ProgramStatus, Searcher, load_kernel
+from kilotune.spaces.reverse_split.prepared_question import ProgramStatus
+from kilotune.spaces.reverse_split.programs import ProgramQuery, Searcher, load_kernel
 from tests.spaces.reverse_split.small_programs import next_steps
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(load_kernel() is None, reason="needs a C compiler")]

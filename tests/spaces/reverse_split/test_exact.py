@@ -19,12 +19,12 @@ from kilotune.spaces.reverse_split.exact import IncumbentProgram, shortest_progr
 from kilotune.spaces.reverse_split.first_program import first_plans
 from kilotune.spaces.reverse_split.improvement import ProgramWalk, plan_cost
 from kilotune.spaces.reverse_split.measuring import SplitProblem
+from kilotune.spaces.reverse_split.prepared_question import ProgramStatus
 from kilotune.spaces.reverse_split.programs import (
     BUS_TRANSFERS,
     INSTRUCTIONS,
     Costs,
     ProgramQuery,
-    ProgramStatus,
     Searcher,
     load_kernel,
     residue,

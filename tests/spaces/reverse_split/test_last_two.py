@@ -11,12 +11,12 @@ import pytest
 from kilotune.codegen.scamp.plan import computed
 from kilotune.codegen.scamp.sums import Sum
 from kilotune.spaces.reverse_split.exact import lexicographic
+from kilotune.spaces.reverse_split.prepared_question import ProgramStatus
 from kilotune.spaces.reverse_split.programs import (
     BUS_TRANSFERS,
     INSTRUCTIONS,
     Costs,
     ProgramQuery,
-    ProgramStatus,
     Searcher,
     load_kernel,
 )

@@ -22,7 +22,8 @@ from kilotune.search.study import Study
 from kilotune.spaces.reverse_split.bounds import lower_bound
 from kilotune.spaces.reverse_split.deepening import LengthSearcher, proof_of
 from kilotune.spaces.reverse_split.measuring import KernelGoal, SplitProblem
-from kilotune.spaces.reverse_split.programs import INSTRUCTIONS, ProgramQuery, ProgramStatus, Searcher, load_kernel
+from kilotune.spaces.reverse_split.prepared_question import ProgramStatus
+from kilotune.spaces.reverse_split.programs import INSTRUCTIONS, ProgramQuery, Searcher, load_kernel
 from kilotune.spaces.reverse_split.shared_asking import SharedSearcher
 from kilotune.spaces.reverse_split.signless import SignlessSearcher
 from kilotune.spaces.reverse_split.space import ReverseSplitSpace

@@ -12,14 +12,8 @@ from kilotune.codegen.scamp.plan import Plan, computed, evaluate
 from kilotune.codegen.scamp.sums import Cell, Sum
 from kilotune.spaces.reverse_split.bounds import lower_bound
 from kilotune.spaces.reverse_split.deepening import proof_of
-from kilotune.spaces.reverse_split.programs import (
-    INSTRUCTIONS,
-    ProgramQuery,
-    ProgramStatus,
-    Searcher,
-    fewest_moves,
-    shape_of,
-)
+from kilotune.spaces.reverse_split.prepared_question import ProgramStatus
+from kilotune.spaces.reverse_split.programs import INSTRUCTIONS, ProgramQuery, Searcher, fewest_moves, shape_of
 from kilotune.spaces.reverse_split.signless import SignlessSearcher, is_askable, load_kernel, orbit_masks
 from tests.spaces.reverse_split.small_programs import brute_force, random_plan
 
