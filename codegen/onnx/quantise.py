@@ -193,10 +193,7 @@ class _QuantisationState:
         elif isinstance(node, AffineNode):
             self._affine(node, exponent)
         elif isinstance(node, AddNode):
-            operands = [self.exponents[name] for name in node.inputs]
-            finest = max(min(operands), max(operands) - MOST_ALIGNED_BITS + len(operands).bit_length())
-            shifts = tuple(min(finest - exponent, MOST_RIGHT) for exponent in operands)
-            self._requantised(dataclasses.replace(node, shifts=shifts), finest)
+            self._sum(node)
         elif isinstance(node, FunctionNode):
             self._function(node, exponent)
         elif isinstance(node, AveragePoolNode):
@@ -208,13 +205,28 @@ class _QuantisationState:
         else:
             self._kept(self._scaled(node, exponent), 0 if isinstance(node, ArgMaxNode) else exponent)
 
+    def _sum(self, node: AddNode) -> None:
+        """Operands shifted to the finest exponent, as far as that takes no more than `MOST_ALIGNED_BITS`."""
+        exponents = [self.exponents[name] for name in self._with_range(node.inputs)]
+        most_left = MOST_ALIGNED_BITS - len(node.inputs).bit_length()
+        finest = max(min(exponents), max(exponents) - most_left)
+        distances = (finest - self.exponents[name] for name in node.inputs)
+        shifts = tuple(min(max(distance, -most_left), MOST_RIGHT) for distance in distances)
+        self._requantised(dataclasses.replace(node, shifts=shifts), finest)
+
     def _concatenation(self, node: ConcatNode) -> None:
         """Operands shifted to the coarsest exponent; those that are never negative to half of what they have, where others are."""
-        bounds = [self.bounds[name] for name in node.inputs]
-        largest = self.limit if hull(bounds)[0] < 0 else 2 * self.limit + 1
-        finest = [self.exponents[name] + (high > largest) for name, (_, high) in zip(node.inputs, bounds, strict=True)]
-        inputs = tuple(self._aligned(name, max(finest), largest) for name in node.inputs)
-        self._kept(dataclasses.replace(node, inputs=inputs), max(finest))
+        largest = self.limit if hull([self.bounds[name] for name in node.inputs])[0] < 0 else 2 * self.limit + 1
+        coarsest = max(
+            self.exponents[name] + (self.bounds[name][1] > largest) for name in self._with_range(node.inputs)
+        )
+        inputs = tuple(self._aligned(name, coarsest, largest) for name in node.inputs)
+        self._kept(dataclasses.replace(node, inputs=inputs), coarsest)
+
+    def _with_range(self, names: Sequence[str]) -> Sequence[str]:
+        """Those tensors whose exponent says something, or all if none does: of one that was 0 on all images (behind a Relu that never
+        let anything through) nothing is known, and the bits of others do not depend on it."""
+        return [name for name in names if name not in self.ranges or self.ranges[name].counts.any()] or names
 
     def _scaled(self, node: Node, exponent: int) -> Node:
         if isinstance(node, ClipNode):
@@ -322,7 +334,7 @@ class _QuantisationState:
             self.bounds[node.output] = result_bounds(node, operands, self.shapes[node.inputs[0]])
 
     def _aligned(self, name: str, exponent: int, largest: int) -> str:
-        distance = min(exponent - self.exponents[name], MOST_RIGHT)
+        distance = min(max(exponent - self.exponents[name], -MOST_ALIGNED_BITS), MOST_RIGHT)
         if distance == 0:
             return name
         aligned = self.aligned.get((name, distance, largest))

@@ -127,3 +127,31 @@ def test_a_channel_without_weights_keeps_its_bias() -> None:
     quantised = quantise(graph, np.random.default_rng(0).normal(size=(4, 1, 3, 3)))
     found = evaluate(quantised.graph, np.zeros((1, 3, 3)), integer=True)[graph.output]
     np.testing.assert_allclose(found[0] * 2.0 ** quantised.exponents[graph.output], 0.3, atol=0.02)
+
+
+@pytest.mark.parametrize("scale", [1.0, 1e-2, 1e-5])
+@pytest.mark.parametrize("operator", ["Concat", "Add", "Sub"])
+def test_an_operand_that_is_always_zero_takes_no_bits_of_the_others(operator: str, scale: float) -> None:
+    """A Relu that lets nothing through says nothing of how fine its neighbours have to be."""
+    generator = np.random.default_rng(5)
+    weights = {
+        "w1": generator.normal(size=(4, 2, 1, 1)),
+        "w2": generator.normal(size=(4, 4, 1, 1)),
+        "dead": np.full(4, -100.0 * scale),
+        "w3": generator.normal(size=(3, 8 if operator == "Concat" else 4, 1, 1)),
+    }
+    nodes = [
+        helper.make_node("Conv", ["x", "w1"], ["a0"]),
+        helper.make_node("Relu", ["a0"], ["a"]),
+        helper.make_node("Conv", ["a", "w2", "dead"], ["d0"]),
+        helper.make_node("Relu", ["d0"], ["d"]),
+        helper.make_node(operator, ["a", "d"], ["c"], **({"axis": 1} if operator == "Concat" else {})),
+        helper.make_node("Conv", ["c", "w3"], ["y"]),
+    ]
+    constants = {name: array.astype(np.float32) for name, array in weights.items()}
+    graph = import_model(model(nodes, [1, 2, 6, 6], constants), "dead")
+    images = scale * generator.normal(size=(32, 2, 6, 6))
+    quantised = quantise(graph, images)
+    exact = evaluate(graph, images[0].astype(np.float32), integer=False)["y"]
+    found = evaluate(quantised.graph, quantised.image(images[0]), integer=True)["y"] * 2.0 ** quantised.exponents["y"]
+    assert np.linalg.norm(found - exact) < 0.05 * np.linalg.norm(exact)
