@@ -52,13 +52,14 @@ from kilotune.codegen.quantisation_grid import QuantisationGrid
 
 @dataclass(frozen=True, eq=False)
 class Candidate:
-    """What fixed-point code is made from: a batch of one, the real parameters, how inner loops are written, and by how many frames windows
-    move on where the program is called with frames."""
+    """What fixed-point code is made from: a batch of one, the real parameters, how inner loops are written, by how many frames windows
+    move on where the program is called with frames, and where temporaries were asked to lie (code made for speed may place them anew)."""
 
     batch: FixedBatch
     parameters: Mapping[str, FloatArray]
     shape: CodeShape
     hop: int = 0
+    placement: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -152,7 +153,9 @@ def emit_c(
         order,
     )
     flash = made.flash_bytes + int(UnpackingSize(batch.program).code_bytes(batch)[0])
-    return dataclasses.replace(made, flash_bytes=flash, candidate=Candidate(whole, parameters, shape, hop))
+    return dataclasses.replace(
+        made, flash_bytes=flash, candidate=Candidate(whole, parameters, shape, hop, placement or {})
+    )
 
 
 def emit_program(

@@ -28,7 +28,7 @@ def in_parts(export: Export, in_steps: bool, *, overlapping: bool = False) -> Ex
     source = emit_c(
         batch,
         parameters,
-        {} if whole else given.offsets,  # which leave no room for the input
+        {} if whole else given.candidate.placement,  # which leave no room for the input
         in_frames=not in_steps,
         in_steps=in_steps,
         hop=given.candidate.hop if overlapping else 0,

@@ -15,9 +15,13 @@ from hypothesis import strategies as st
 from kilotune.codegen.arrays import FloatArray, IntArray
 from kilotune.codegen.emit.c import CSource, emit_c
 from kilotune.codegen.emit.shape import SHAPES
+from kilotune.codegen.emit.targets.recording import Export, Recording
+from kilotune.codegen.emit.targets.streamed import in_parts
 from kilotune.codegen.fixed.arithmetic import quantise_features
 from kilotune.codegen.fixed.shiftry import ShiftryLowering
 from kilotune.codegen.fixed.table import FixedBatch
+from kilotune.codegen.interference import find_interference
+from kilotune.codegen.placement import Placer
 from kilotune.codegen.time_steps import FramedProgram, over_frames
 from kilotune.evaluators.fixed_point.reference import run_reference
 from tests.codegen.emit.compiled import SANITISED, compile_sources, needs_compiler
@@ -25,6 +29,7 @@ from tests.codegen.walking_programs import WalkingPrograms
 
 pytestmark = [needs_compiler, pytest.mark.slow]
 TYPES = {8: np.int8, 16: np.int16, 32: np.int32}
+NOTHING_RECORDED = Recording(np.zeros((0, 0), np.int64), np.zeros((0, 0), np.int64))
 ASKING = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 quick = settings(suppress_health_check=list(HealthCheck), database=None, max_examples=10)
 
@@ -122,6 +127,21 @@ def test_all_ways_to_give_frames_compute_the_definition(seed: int, padded: bool)
             else:
                 found = [called.asking(row) if how == "frames" else called.at_once(row) for row in rows]
             assert found == expected, how
+
+
+@given(seed=st.integers(0, 1 << 32), shape=st.sampled_from(["rows4", "places2", "unrolled8"]))
+@settings(quick, max_examples=15)
+def test_written_anew_for_frames_where_the_search_placed_it(seed: int, shape: str) -> None:
+    """Code made for speed may place temporaries anew, so that operations run as one: what is written anew starts from the same place."""
+    made, parameters, _ = drawn(seed, padded=bool(seed % 2))
+    batch = candidate(made, seed)
+    bits = {variable.name: int(b) for variable, b in zip(made.program.variables, batch.bits[0], strict=True)}
+    placement = Placer(find_interference(made.program, True)).place(bits).offsets
+    whole = emit_c(batch, parameters, placement, shape=SHAPES[shape])
+    for in_steps in (False, True):
+        expected = emit_c(batch, parameters, placement, shape=SHAPES[shape], in_steps=in_steps, in_frames=not in_steps)
+        found = in_parts(Export(whole, NOTHING_RECORDED, "m", "O2"), in_steps)
+        assert found.source.source == expected.source
 
 
 @given(seed=st.integers(0, 1 << 32))
