@@ -130,8 +130,7 @@ def emit_c(
         batch = dataclasses.replace(batch, program=program)
     rows, shifts = preshift(batch)
     storage = dataclasses.replace(describe_storage(batch), shifts=shifts, rounding=batch.rounding)
-    shape = shape or CodeShape()
-    operators = Operators(batch.rounding)
+    shape, operators = shape or CodeShape(), Operators(batch.rounding)
     integers = Integers(
         Functions(operators, frozenset(itertools.compress(batch.functions, batch.by_half_tanh))),
         batch.functions,
@@ -153,9 +152,8 @@ def emit_c(
         order,
     )
     flash = made.flash_bytes + int(UnpackingSize(batch.program).code_bytes(batch)[0])
-    return dataclasses.replace(
-        made, flash_bytes=flash, candidate=Candidate(whole, parameters, shape, hop, placement or {})
-    )
+    candidate = Candidate(whole, parameters, shape, hop, placement or {})
+    return dataclasses.replace(made, flash_bytes=flash, candidate=candidate)
 
 
 def emit_program(
