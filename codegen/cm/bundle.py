@@ -41,7 +41,7 @@ from kilotune.codegen.onnx.graph import (
     window_of,
 )
 
-VERSION = 5
+VERSION = 6
 LOWEST = -(2**62)
 """Below all integers of a network; the negative is above all."""
 
@@ -239,9 +239,8 @@ class _StageText:
         for number in program.partials:
             elements = np.arange(edges[number].elements)
             sums.append(self._operand(OperandSource(len(elements), None, (EdgeLoad(number, elements, elements),))))
-        shifts = [0] * (1 + len(sums))
-        kept = None if bias is None else self._kept("bias", bias)
-        self._steps.append({"operation": "add", "shifts": shifts, "bias": kept, "operands": [0, *sums]})
+        kept = 0 if bias is None else self._kept("bias", bias)
+        self._steps.append({**_added([1] * (1 + len(sums))), "bias": kept, "operands": [0, *sums]})
 
     def _kept(self, what: str, array: NDArray[Any]) -> str:
         name = f"stage{self._number}.{what}"
@@ -312,8 +311,8 @@ class _StageText:
                 kept = self._kept(f"scale{step}", scale), self._kept(f"offset{step}", offset)
                 return {"operation": "affine", "scale": kept[0], "offset": kept[1]}
             case AddNode():
-                shifts = list(node.shifts or (0,) * len(node.inputs))
-                return {"operation": "subtract" if node.subtracts else "add", "shifts": shifts, "bias": None}
+                others = len(node.inputs) - 1
+                return _added([1, *[-1 if node.subtracts else 1] * others], node.shifts)
             case ProductNode():
                 return {"operation": "product"}
             case TableNode():
@@ -325,6 +324,10 @@ class _StageText:
                 right = right if isinstance(right, int) else self._kept(f"right{step}", right[self._channels])
                 return {"operation": "shift", "right": right, "low": node.low, "high": node.high}
         raise TypeError(f"{type(node).__name__} is no operation of a digital unit")
+
+
+def _added(signs: list[int], shifts: Sequence[int] = ()) -> dict[str, Any]:
+    return {"operation": "add", "signs": signs, "shifts": list(shifts or [0] * len(signs)), "bias": 0}
 
 
 def _axes(window: Window, pixels: tuple[int, int, int, int]) -> dict[str, list[int]]:

@@ -28,11 +28,11 @@ GMEM = -1
 class PacketBuffer:
     """A circular buffer in the memory of a core, and the state machine that watches it. Packets are numbered across images."""
 
-    def __init__(self, edge: Any, machine: Any, memory: Any, sent: Any, writer: Any, reader: Any) -> None:
-        self.machine, self.order, self.sent, self.packets = machine, reader.order, sent, int(sent.sum())
-        pixels = np.array(writer.pixels)
-        self.number = np.zeros(pixels.max(axis=0) + 1, np.int64)
-        self.number[tuple(pixels.T)] = np.cumsum(sent) - sent
+    def __init__(self, edge: Any, machine: Any, memory: Any, writer: Any, reader: Any) -> None:
+        self.machine, self.order, pixels = machine, reader.order, np.array(writer.pixels)
+        self.sent = np.ones(len(pixels), np.int64) if edge["sent"] is None else edge["sent"]
+        self.packets, self.number = int(self.sent.sum()), np.zeros(pixels.max(axis=0) + 1, np.int64)
+        self.number[tuple(pixels.T)] = np.cumsum(self.sent) - self.sent
         self.packet, self.cells, size = indices(edge["packet"]), edge["cells"], edge["elements"]
         self.memory = memory[edge["address"] : edge["address"] + self.cells * size].reshape(self.cells, size)
         self.tags = np.full(self.cells, -1)
@@ -48,12 +48,12 @@ class PacketBuffer:
         if self.limit and self.limit % len(self.order) == 0:
             self.limit += self.first
 
-    def read(self, image: int, rows: Any, columns: Any) -> Any:
-        """Packets of the writer's pixels in some rows and columns. RuntimeError where one is not there, or not any more."""
+    def read(self, image: int, rows: Any, columns: Any, elements: Any) -> Any:
+        """Elements [elements, rows, columns] of the writer's pixels. RuntimeError where a packet is not there, or not any more."""
         numbers = image * self.packets + self.number[np.ix_(rows, columns)].reshape(-1)
         if (self.tags[numbers % self.cells] != numbers).any():
             raise RuntimeError("a packet that is not in its buffer was read")
-        return self.memory[numbers % self.cells]
+        return self.memory[numbers % self.cells][:, elements].T.reshape(-1, len(rows), len(columns))
 
     def release(self, image: int, pixel: Any) -> None:
         """An iteration of the reader is over."""
@@ -98,9 +98,8 @@ class StageCore:
         registers: list[Any] = []
         for step in self.stage["steps"]:
             operands = [registers[o] if isinstance(o, int) else self.window(o, image, pixel) for o in step["operands"]]
-            registers.append(computed(step, operands, self.machine.arrays, pixel))
-        exported = [registers[k] for k in self.stage["exports"]]
-        return np.concatenate(exported) if exported else np.zeros(0, dtype=np.int64)  # what nothing reads sends nothing
+            registers.append(computed(step, operands, pixel))
+        return np.concatenate([registers[k] for k in self.stage["exports"]])
 
     def window(self, operand: Any, image: int, pixel: Any) -> Any:
         """Channels [channels, rows, columns] of the kernel from the buffers; `fill` where nobody writes."""
@@ -109,11 +108,8 @@ class StageCore:
             rows, down = taps(load["rows"], pixel[0], operand["kernel"][0])
             columns, across = taps(load["columns"], pixel[1], operand["kernel"][1])
             if len(rows) and len(columns):
-                found = 0
-                if load["edge"] is not None:
-                    packets = self.buffers[load["edge"]].read(image, rows, columns)[:, indices(load["source"])]
-                    found = packets.T.reshape(-1, len(rows), len(columns))
-                patch[np.ix_(indices(load["target"]), down, across)] = found
+                buffer, place = self.buffers.get(load["edge"]), np.ix_(indices(load["target"]), down, across)
+                patch[place] = buffer.read(image, rows, columns, indices(load["source"])) if buffer else 0
         return patch
 
 
@@ -125,33 +121,36 @@ def taps(axis: Any, place: int, kernel: int) -> tuple[Any, Any]:
     return found[inside] // apart, np.flatnonzero(inside)
 
 
-def computed(step: Any, operands: Any, arrays: Any, pixel: Any) -> Any:
+def linked(described: Any, arrays: Any) -> dict[str, Any]:
+    """A step or an edge with the arrays that it names, all in the same integers, so that sums are exact; files have as few bytes as do."""
+    named = {key: value for key, value in described.items() if isinstance(value, str) and value in arrays}
+    return {**described, **{key: arrays[value].astype(np.int64) for key, value in named.items()}}
+
+
+def computed(step: Any, operands: Any, pixel: Any) -> Any:
     """What an operation makes of its operands: of a window the crossbar's or the digital unit's, or the digital unit's of channels."""
     kind, x = step["operation"], operands[0].reshape(len(operands[0]), -1)
     if kind == "products":
-        return products(arrays[step["matrix"]], x.reshape(-1)[slice(*step["rows"])], step["converter"])
+        return products(step["matrix"], x.reshape(-1)[slice(*step["rows"])], step["converter"])
     if kind == "maximum":
         return x.max(axis=1)
     if kind == "average":
-        count = int(arrays[step["divisors"]][pixel])
+        count = int(step["divisors"][pixel])
         return (2 * (x.sum(axis=1) << step["left"]) + count) // (2 * count)
     x, *others = (o.reshape(-1) for o in operands)
     if kind == "affine":
-        return x * arrays[step["scale"]] + arrays[step["offset"]]
-    if kind in ("add", "subtract"):
-        total, *further = (shifted(o, right) for o, right in zip((x, *others), step["shifts"], strict=True))
-        total = total + (sum(further) if kind == "add" else -sum(further))
-        return total if step["bias"] is None else total + arrays[step["bias"]]
+        return x * step["scale"] + step["offset"]
+    if kind == "add":
+        terms = zip(step["signs"], (x, *others), step["shifts"], strict=True)
+        return step["bias"] + sum(sign * shifted(term, right) for sign, term, right in terms)
     if kind == "product":
         return x * others[0]
     if kind == "table":
-        table = arrays[step["table"]]
-        places = np.clip(x - step["first"], 0, table.shape[-1] - 1)
-        return table[places] if table.ndim == 1 else table[np.arange(len(table)), places]
+        places = np.clip(x - step["first"], 0, step["table"].shape[-1] - 1)
+        return step["table"][places] if step["table"].ndim == 1 else step["table"][np.arange(len(places)), places]
     if kind == "first largest":
         return np.array([x.argmax()])
-    right = arrays[step["right"]] if isinstance(step["right"], str) else step["right"]
-    return np.clip(shifted(x, right), step["low"], step["high"])
+    return np.clip(shifted(x, step["right"]), step["low"], step["high"])
 
 
 def products(matrix: Any, operand: Any, converter: Any) -> Any:
@@ -189,11 +188,11 @@ class MappedMachine:
     """All cores, and the global memory that sends the images."""
 
     def __init__(self, program: Any, arrays: Any, control: Any, images: Any) -> None:
-        self.arrays, self.images = arrays, images
+        self.images = images
         self.outputs = [np.zeros((len(images), *output["shape"]), np.int64) for output in program["outputs"]]
         units = [control.STAGES[stage["name"]] for stage in program["stages"]]
-        stages = zip(units, program["stages"], strict=True)
-        self.cores = [StageCore(self, loop.iterations(), stage) for (loop, _), stage in stages]
+        stages = [{**stage, "steps": [linked(step, arrays) for step in stage["steps"]]} for stage in program["stages"]]
+        self.cores = [StageCore(self, unit[0].iterations(), stage) for unit, stage in zip(units, stages, strict=True)]
         self.sources: list[StageCore] = []
         memories = {s["core"]: np.full(s["memory_elements"], POISON, np.int64) for s in program["stages"]}
         watched = [iter(machines) for _, machines in units]
@@ -202,9 +201,8 @@ class MappedMachine:
             if edge["writer"] == GMEM:
                 self.sources.append(StageCore(self, control.GMEM.iterations(), None))
             writer = self.sources[-1] if edge["writer"] == GMEM else self.cores[edge["writer"]]
-            sent = np.ones(len(writer.pixels), bool) if edge["sent"] is None else arrays[edge["sent"]].astype(bool)
             memory, (_, unit) = memories[reader.stage["core"]], next(watched[edge["reader"]])
-            reader.buffers[number] = PacketBuffer(edge, unit, memory, sent, writer, reader)
+            reader.buffers[number] = PacketBuffer(linked(edge, arrays), unit, memory, writer, reader)
             writer.out.append(reader.buffers[number])
 
     def run(self, starts: list[Any] | None = None) -> Any:
@@ -241,11 +239,6 @@ class MappedMachine:
             core.start()
 
 
-def widened(arrays: Any) -> dict[str, Any]:
-    """All in the same integers, so that sums are exact; they are stored in as few bytes as they need."""
-    return {name: array.astype(np.int64) if array.dtype.kind == "i" else array for name, array in arrays.items()}
-
-
 def with_onnxruntime(path: Path, images: Any, program: Any) -> Any:
     """What onnxruntime computes of integers.onnx, each output [n, channels, height, width]."""
     import onnxruntime
@@ -269,7 +262,7 @@ def main() -> int:
     parser.add_argument("--onnxruntime", action="store_true")
     asked = parser.parse_args()
     folder = Path(__file__).resolve().parent
-    program, arrays = json.loads((folder / "program.json").read_text()), widened(np.load(folder / "program.npz"))
+    program, arrays = json.loads((folder / "program.json").read_text()), np.load(folder / "program.npz")
     images, scale = arrays["images"] if asked.images is None else np.load(asked.images)["images"], program["image"]
     if images.dtype.kind not in "iu":
         images = np.clip(np.rint(images.astype(np.float64) * 2.0 ** -scale["exponent"]), scale["low"], scale["high"])

@@ -82,9 +82,7 @@ def machine_of(
     SCHEMA.validate(bundle.program)
     control: dict[str, object] = {}
     exec(lcu_source(lowered), control)
-    return runner.MappedMachine(
-        bundle.program, runner.widened(bundle.arrays), SimpleNamespace(**control), np.stack(images)
-    )
+    return runner.MappedMachine(bundle.program, bundle.arrays, SimpleNamespace(**control), np.stack(images))
 
 
 def runs_as_expected(lowered: LoweredNetwork, images: list[np.ndarray], expected: np.ndarray, free: Execution) -> None:

@@ -29,11 +29,11 @@ from kilotune.spaces.cm.speeds import speeds
 IMAGES = 5
 
 
-def dense_space(sram_bytes: int) -> CmSpace:
+def dense_space(sram_bytes: int, side: int = 32, layers: int = 5) -> CmSpace:
     """Every layer reads all before it, over links of 16 elements a tick: short ways wait for long ones."""
-    net = Topology("dense", (3, 32, 32))
+    net = Topology("dense", (3, side, side))
     parts = [net.node("Relu", [net.conv(IMAGE, "stem", 16, 3, bias=True)], "first")]
-    for k in range(5):
+    for k in range(layers):
         x = net.node("Concat", parts, f"all{k}", axis=1) if k else parts[0]
         x = net.node("Relu", [net.conv(x, f"narrow{k}", 40, 1, bias=True)], f"relu{k}")
         parts.append(net.node("Relu", [net.conv(x, f"wide{k}", 10, 3, bias=True)], f"last{k}"))
@@ -43,8 +43,8 @@ def dense_space(sram_bytes: int) -> CmSpace:
     return CmSpace.of(graph, dataclasses.replace(mesh, links=narrow, sram_bytes=sram_bytes))
 
 
-def annealed(space: CmSpace, level: int) -> tuple[designer.Designer, Design]:
-    search = designer.Designer(space, 0)
+def annealed(space: CmSpace, level: int, seed: int = 0) -> tuple[designer.Designer, Design]:
+    search = designer.Designer(space, seed)
     return search, search.improve(search.laid_out(list(speeds(search.space, search.rng))[level]), 3000)
 
 
@@ -136,6 +136,32 @@ def test_a_search_goes_on_with_designs_that_have_been_given_room(monkeypatch: py
     assert [candidate for candidate in shown if candidate is not None] == list(
         itertools.islice(search.candidates(best), 2)
     )
+
+
+def test_neighbours_of_a_design_get_room_and_are_spread_out_on_the_way_to_the_bound(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A network found among generated ones: 81 ticks, the bound, after 12 neighbours. Where those with too large buffers are dropped,
+    however fast they are, 90 after 20; where they get room but are not spread out, 144."""
+    if load_timing() is None:
+        pytest.skip("a C compiler simulates this")
+    for module in (joint, designer):
+        monkeypatch.setattr(module, "FIRST_MOVES", 3000)
+    monkeypatch.setattr(joint, "LONG_MOVES", 12_000)
+    space = dense_space(1536, side=12, layers=2)
+    search, begun = annealed(space, 0, seed=2)
+    assert begun.ticks == 180
+    assert search.fits(begun)
+    neighbours = joint._by_neighbours(search, begun)
+    best = None
+    try:
+        for _ in range(20):
+            next(neighbours)
+    except StopIteration as end:  # no neighbour promises less than the bound
+        best = end.value
+    assert best is not None
+    assert best.ticks == space.least_ticks == 81
+    assert search.fits(best)
 
 
 @pytest.mark.parametrize(("level", "shown"), [(0, 1), (3, 2)])
