@@ -6,7 +6,8 @@ from a neighbour, perhaps halved. That one row is its meaning for symbolic execu
 
 A macro runs through the register NEWS in *bus transfers*: each is one clock cycle, one source of noise. NEWS is lost in
 every macro, so programs never keep anything there. No register stands twice in one transfer: that is what forbids operands
-(`apart`, `distinct`), and `evaluators/scamp5/macro_check.py` holds emitted C++ to the transfers themselves.
+(`apart`, `distinct`), and `evaluators/scamp5/macro_check.py` holds emitted C++ to the transfers themselves. Shifts by two cells are
+charged three transfers, as published counts of programs do; open emulators of the chip, which that check follows, have them in two.
 """
 
 from __future__ import annotations

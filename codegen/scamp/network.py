@@ -42,7 +42,7 @@ class DenseLayer:
 class ChipNetwork:
     """What follows and precedes the kernels.
 
-    `side`: of the square image. A pixel of at least `binarised_at` (0 to 255) enters the array as `level` grey levels, any other one as 0.
+    `side`: of the square image. A pixel of at least `binarised_at` (2 to 255) enters the array as `level` grey levels, any other one as 0.
     `thresholds`: one a kernel, in grey levels; a pixel whose result is above it is set. The counts of set pixels, kernel by kernel and
     within a kernel by `regions`, are the inputs of `layers`, with a rectifier between two layers; the largest output is the class.
     `held_out`: training saw no sample whose number is a multiple of it; 0 says that nothing is known about that.

@@ -20,6 +20,9 @@ MOST_OUTPUTS = 1024
 LARGEST_LEVEL = 127
 """Grey levels that the chip's converter of 8 bits loads into the array."""
 
+LEAST_BINARISED_AT = 2
+"""With one less the constant that pixels are compared with is larger than what the converter loads."""
+
 LARGEST_INTEGER = 1 << 24
 """The largest weight or bias: sums of products stay within 64 bits."""
 
@@ -50,7 +53,7 @@ def parse_network(given: Any, kernels: int, path: str) -> ChipNetwork:
         raise InputError(path, place="regions of network", expected=f"1 to {MOST_REGIONS}", found=str(len(regions)))
     return ChipNetwork(
         side,
-        _integer(given["binarised_at"], 0, 255, "binarised_at of network", path),
+        _integer(given["binarised_at"], LEAST_BINARISED_AT, 255, "binarised_at of network", path),
         _integer(given["level"], 1, LARGEST_LEVEL, "level of network", path),
         tuple(_whole_level(one, f"threshold {number}", path) for number, one in enumerate(thresholds, start=1)),
         regions,

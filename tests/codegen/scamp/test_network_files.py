@@ -63,6 +63,7 @@ def test_a_network_is_read() -> None:
         ),
         ({"layers": [{"weights": [[1], [2.5]], "biases": [0]}]}, "row 2 of layer 1: expected an integer"),
         ({"layers": 3}, "layers of network: expected a list, found 3"),
+        ({"binarised_at": 1}, "binarised_at of network: expected an integer from 2 to 255, found 1"),
     ],
 )
 def test_what_is_no_network_is_refused_with_its_place(changed: dict[str, Any], words: str) -> None:

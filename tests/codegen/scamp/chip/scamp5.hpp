@@ -129,12 +129,12 @@ inline void scamp5_in(AREG a, int level)
     for (auto& row : host::analogue[a.plane])
         for (double& element : row) element = level;
 }
-inline void scamp5_get_image(AREG y, AREG copy, int)  // grey levels about the middle of 8 bits
+inline void scamp5_get_image(AREG y, AREG copy, int)  // [-128, 127] for 0 to 255
 {
     SCAMP5_PE::all();
     for (int row = 0; row < host::SIDE; row++)
         for (int column = 0; column < host::SIDE; column++)
-            host::analogue[y.plane][row][column] = host::analogue[copy.plane][row][column] = host::frame[row][column] - 127.5;
+            host::analogue[y.plane][row][column] = host::analogue[copy.plane][row][column] = host::frame[row][column] - 128.0;
 }
 inline void scamp5_draw_begin(DREG d) { host::drawn = d.plane; SCAMP5_PE::CLR(d); }
 inline void scamp5_draw_rect(int top, int left, int bottom, int right)
