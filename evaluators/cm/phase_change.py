@@ -17,7 +17,7 @@ PROGRAMMING_US = (-1.1731, 1.9650, 0.2635)
 """The deviation of a programmed conductance is a polynomial of its target (0 to 1): the factors of the square, of the target, and of 1."""
 
 FIRST_READ_SECONDS = 20.0
-"""When conductances are as programmed; they drift from then on."""
+"""From programming to the first reading, after which times are counted: conductances are as programmed then, and drift from then on."""
 
 READ_PULSE_SECONDS = 250e-9
 
@@ -31,22 +31,22 @@ def programmed(targets: FloatArray, generator: np.random.Generator) -> FloatArra
 def drifted(
     conductances: FloatArray, targets: FloatArray, seconds: float, generator: np.random.Generator
 ) -> FloatArray:
-    """Conductances so long after programming."""
+    """Conductances so long after the first reading; none grows."""
     with np.errstate(divide="ignore"):
         logarithm = np.log(targets)  # of 0, minus infinity: the exponent is at its limits
     mean = np.clip(-0.0155 * logarithm + 0.0244, 0.049, 0.1)
     deviation = np.clip(-0.0125 * logarithm - 0.0059, 0.008, 0.045)
-    exponents = mean + deviation * generator.standard_normal(targets.shape)
-    return np.asarray(conductances * (max(seconds, FIRST_READ_SECONDS) / FIRST_READ_SECONDS) ** -exponents)
+    exponents = np.abs(mean + deviation * generator.standard_normal(targets.shape))
+    return np.asarray(conductances * ((seconds + FIRST_READ_SECONDS) / FIRST_READ_SECONDS) ** -exponents)
 
 
 def read(conductances: FloatArray, targets: FloatArray, seconds: float, generator: np.random.Generator) -> FloatArray:
-    """What reading them gives: 1/f noise since programming."""
+    """What reading them gives: 1/f noise since programming; no conductance is negative."""
     with np.errstate(divide="ignore"):
         strength = np.minimum(0.0088 / targets**0.65, 0.2)
-    since = max(seconds, FIRST_READ_SECONDS)
+    since = seconds + FIRST_READ_SECONDS
     spread = np.sqrt(np.log((since + READ_PULSE_SECONDS) / (2 * READ_PULSE_SECONDS)))
-    return np.asarray(conductances * (1 + strength * spread * generator.standard_normal(targets.shape)))
+    return np.asarray(conductances * np.maximum(1 + strength * spread * generator.standard_normal(targets.shape), 0))
 
 
 def weights_after(weights: FloatArray, largest: float, seconds: float, generator: np.random.Generator) -> FloatArray:

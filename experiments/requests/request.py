@@ -121,8 +121,8 @@ def parse_limit(text: str) -> tuple[str, float]:
         factors = LIMITED[name].unit.factors if name in LIMITED else {}
         if suffix in factors and math.isfinite(number * factors[suffix]):
             return name, LIMITED[name].unit.amount(number, suffix)
-    forms = [f"{quantity.name}={quantity.unit.word}" for quantity in LIMITED.values()]
-    examples = [f"{quantity.name}={quantity.example}" for quantity in LIMITED.values()]
+    forms = [*(f"{quantity.name}={quantity.unit.word}" for quantity in LIMITED.values()), f"{ACCURACY}=SHARE"]
+    examples = [*(f"{quantity.name}={quantity.example}" for quantity in LIMITED.values()), f"{ACCURACY}=0.95"]
     raise ValueError(f"--limit {text!r}: expected {_alternatives(forms)}, such as {_alternatives(examples)}.")
 
 

@@ -41,7 +41,9 @@ from kilotune.search.study import Study
 MOST_CHECKED = 8
 """Candidates of the front that are compiled for the device."""
 
-NOT_COMPARED = "What is lost against the input as it was read is not known: the budget left no time to compare them (`tune report` does)"
+NOT_COMPARED = (
+    "What the integers lose against the floats is not known: no time was left to run both (`tune report` does)"
+)
 
 NOT_ALL_COMPARED = "The budget left no time for more of that (`tune report` tells all)"
 

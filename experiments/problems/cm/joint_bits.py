@@ -14,12 +14,12 @@ from kilotune.codegen.onnx.graph import WEIGHT_BITS, Graph
 from kilotune.codegen.onnx.quantise import QuantisedGraph
 from kilotune.evaluators.cm.activation_widths import MOST_BITS
 from kilotune.evaluators.cm.bit_networks import BitNetworks
-from kilotune.evaluators.cm.fidelity import is_classifier
 from kilotune.evaluators.cm.noisy_fidelity import AnalogueCores
 from kilotune.experiments.presentation.section import Paragraph, Section
 from kilotune.experiments.presentation.wording import counted
 from kilotune.experiments.problems.cm.approximation import approximations
 from kilotune.experiments.problems.cm.artefacts import NAMES, artefacts, describe
+from kilotune.experiments.problems.cm.classes_needed import check_classifier
 from kilotune.experiments.problems.cm.figures.best import mapping_section
 from kilotune.experiments.problems.cm.image_data import ImageData
 from kilotune.experiments.problems.cm.mapped_network import MappedNetwork
@@ -135,10 +135,7 @@ def joint_bits_problem(
     request: TuneRequest, graph: Graph, hardware: Hardware, data: ImageData, question: BitQuestion
 ) -> JointBitsProblem:
     """ValueError, a sentence, where no class is to be lost, the hardware charges no bits, or there are too many operations."""
-    if not is_classifier(graph):
-        raise ValueError(
-            f"--joint bits is about classes: expected their scores as output, found {graph.outputs[0].shape} in {request.input}."
-        )
+    check_classifier(graph, "--joint bits", request.input)
     pieces = -(-MOST_BITS // hardware.input_bits_per_tick) if hardware.input_bits_per_tick else 1
     products = operations_of(graph) * pieces * slice_count(WEIGHT_BITS, hardware.cell_bits)
     most = MOST_OPERATIONS // max(1, products * (1 if question.cores is None else question.cores.draws))

@@ -14,10 +14,11 @@ from kilotune.codegen.onnx.batches import operations_of
 from kilotune.codegen.onnx.graph import Graph
 from kilotune.evaluators.cm.activation_widths import NarrowedNetwork, most_tries, narrowed, with_widths
 from kilotune.evaluators.cm.class_changes import ClassChanges
-from kilotune.evaluators.cm.fidelity import fidelity, is_classifier
+from kilotune.evaluators.cm.fidelity import fidelity
 from kilotune.evaluators.executors.cache import EvaluationCache
 from kilotune.experiments.presentation.wording import counted
 from kilotune.experiments.problems.cm.approximation import most_compared
+from kilotune.experiments.problems.cm.classes_needed import check_classifier
 from kilotune.experiments.problems.cm.image_data import ImageData
 from kilotune.search.fingerprint import fingerprint
 
@@ -36,10 +37,7 @@ def narrowed_network(
     if not hardware.charges_bits and not hardware.input_bits_per_tick:
         expected = "expected hardware with bits_per_tick or input_bits_per_tick"
         raise ValueError(f"--drop makes activations narrower: {expected}, found {hardware.name}, which has neither.")
-    if not is_classifier(graph):
-        raise ValueError(
-            f"--drop is about classes: expected their scores as output, found {graph.outputs[0].shape} in {name}."
-        )
+    check_classifier(graph, "--drop", name)
     tries = most_tries(graph, data.seen)
     most = MOST_OPERATIONS // max(1, operations_of(graph) * tries)
     if len(data.seen) > most:

@@ -21,13 +21,14 @@ from kilotune.codegen.onnx.quantise import (
     random_images,
 )
 from kilotune.codegen.onnx.random_weights import with_random_weights
-from kilotune.evaluators.cm.fidelity import class_count, is_classifier
+from kilotune.evaluators.cm.fidelity import class_count
 from kilotune.evaluators.cm.noisy_fidelity import AnalogueCores
 from kilotune.experiments.models.onnx_networks import MADE
 from kilotune.experiments.presentation.section import Paragraph, Section
 from kilotune.experiments.presentation.wording import counted
 from kilotune.experiments.problems.cm.approximation import approximations
 from kilotune.experiments.problems.cm.artefacts import NAMES, artefacts, describe
+from kilotune.experiments.problems.cm.classes_needed import check_classifier
 from kilotune.experiments.problems.cm.executable import load
 from kilotune.experiments.problems.cm.figures.best import mapping_section
 from kilotune.experiments.problems.cm.image_data import ImageData, load_images
@@ -270,10 +271,8 @@ def build_telling(request: TuneRequest, tell: Callable[[str], None]) -> MappingP
         return MappingProblem(request, CmSpace.of(integer_shape(weightless(name)), *asked), None)
     graph = _imported(name, image, options.host)
     CmSpace.of(graph, *asked)  # says what is short before any arithmetic
-    if options.noise is not None and not is_classifier(graph):
-        raise ValueError(
-            f"--noise is about classes: expected their scores as output, found {graph.outputs[0].shape} in {name}."
-        )
+    if options.noise is not None:
+        check_classifier(graph, "--noise", name)
     shape = graph.shapes[graph.input]
     data = None
     if options.data is not None:

@@ -266,7 +266,9 @@ def main() -> int:
     images, scale = arrays["images"] if asked.images is None else np.load(asked.images)["images"], program["image"]
     if images.dtype.kind not in "iu":
         images = np.clip(np.rint(images.astype(np.float64) * 2.0 ** -scale["exponent"]), scale["low"], scale["high"])
-    images = images.astype(np.int64).reshape(-1, *scale["shape"])
+    if list(images.shape[1:]) != scale["shape"]:
+        parser.error(f"--images: expected [n, {', '.join(map(str, scale['shape']))}], found {list(images.shape)}")
+    images = images.astype(np.int64)
     machine = MappedMachine(program, arrays, SimpleNamespace(**runpy.run_path(str(folder / "lcu.py"))), images)
     outputs = machine.run([arrays[f"stage{k}.starts"] for k in range(len(machine.cores))] if asked.schedule else None)
     if asked.output is not None:
