@@ -63,7 +63,9 @@ def test_a_walk_is_the_one_that_looks_at_all_of_a_change(
     start = AnnealedPlacement(cores, (0,) * len(streams), 1 << 60)
 
     def walks() -> list[AnnealedPlacement | None]:
-        return [annealer.run(start, 1 << 60, 60_000, target, 1, seed, hot=hot) for seed, target in ((1, 900), (2, 1500))]
+        return [
+            annealer.run(start, 1 << 60, 60_000, target, 1, seed, hot=hot) for seed, target in ((1, 900), (2, 1500))
+        ]
 
     found = walks()
     monkeypatch.setattr(annealing, "load_kernel", lambda: plain_kernel)
