@@ -25,6 +25,7 @@ HOT, COLD, COLD_SHARED = 1.0, 0.01, 0.1
 cores it is a hundred times the squares of what exceeds the target, and the last temperature another."""
 
 TRAFFIC_WEIGHT = 0.3
+HEADERS = ("random_walk", "core_sharing", "moved_streams")
 UNLIMITED = 1 << 60
 
 
@@ -38,14 +39,15 @@ class AnnealedPlacement:
     ticks: int
 
 
-_Network, _AnnealingState = structures(Path(__file__).with_name("annealing.c"), "Network", "State")
+(_Network,) = structures(Path(__file__).with_name("moved_streams.h"), "Network")
+(_AnnealingState,) = structures(Path(__file__).with_name("annealing.c"), "State")
 
 
 @cache
 def load_kernel() -> ctypes.CDLL | None:
     """None when there is no working C compiler."""
     folder = Path(__file__).parent
-    loaded = load_library(folder / "annealing.c", [folder / "random_walk.h", folder / "core_sharing.h"])
+    loaded = load_library(folder / "annealing.c", [folder / f"{name}.h" for name in HEADERS])
     if loaded is None:
         return None
     function = loaded.library.kilotune_anneal

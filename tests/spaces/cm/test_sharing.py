@@ -250,6 +250,6 @@ def test_a_network_that_has_no_core_for_each_stage_is_mapped_onto_few() -> None:
     for candidate in found:
         space.check(candidate)
     assert best.metrics["ticks_per_image"] < 0.95 * trial.measurement.metrics["ticks_per_image"]
-    assert best.metrics["ticks_per_image"] < 1.03 * space.least_ticks
+    assert best.metrics["ticks_per_image"] < 1.04 * space.least_ticks
     assert best.metrics["cores"] == 9
     assert found == [c for c in itertools.islice(joint_annealing(space, 0), 9) if c is not None], "repeatable"
