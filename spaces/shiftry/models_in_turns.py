@@ -20,8 +20,9 @@ WHOLE_FIRST = 1000
 FIRST = 300
 """Candidates of each model that are measured before models are compared, besides every option of every decision alone."""
 
-IN_VAIN = 2
-"""Models one after the other that are no better, after which no smaller one is tried."""
+IN_VAIN = 3
+"""Models one after the other that are no better, after which no smaller one is tried. Where a limit leaves hardly any bytes, what the first
+candidates of neighbouring models come to differs by chance: with two, the best of generated perceptrons was missed."""
 
 ROUNDS_OF_LARGEST = 3
 """Times as many that the largest model may take to come within the limits: smaller ones are measured for nothing where it does."""

@@ -110,14 +110,15 @@ def test_the_best_is_in_the_second_model_by_brute_force() -> None:
     whole: Batches = [[(4, 40 - number)] for number in range(30)]
     second: Batches = [[(4, 35 - number)] for number in range(30)]
     third: Batches = [[(5, 0), (4, 38)] for _ in range(30)]
-    met = searched([whole, second, third, third, second], [5] * 5)
+    met = searched([whole, second, *[third] * IN_VAIN, second], [5] * (3 + IN_VAIN))
     least = min(rank_of(one) for model in (whole, second, third) for batch in model for one in batch)
     assert rank_of(second[met[-1][1]][0]) == least
-    assert {model for model, _ in met} == {0, 1, 2, 3}
+    assert {model for model, _ in met} == set(range(2 + IN_VAIN))
 
 
 def test_the_largest_model_is_not_in_vain_where_a_later_look_at_it_is() -> None:
     largest: Batches = [[(8 + number, 0)] for number in range(9)]
     worse: Batches = [[(9, 0)]] * 3
     within: Batches = [[(4, 0)]] * 3
-    assert (2, 0) in searched([largest, worse, within], [3, 3, 3])
+    models = [largest, *[worse] * (IN_VAIN - 1), within]
+    assert (IN_VAIN, 0) in searched(models, [3] * len(models))
