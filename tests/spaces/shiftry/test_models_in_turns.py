@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import pytest
 from hypothesis import example, given, settings
@@ -10,9 +10,12 @@ from hypothesis import strategies as st
 
 from kilotune.search.front import Rank, Ranking
 from kilotune.search.space import Assignment, Constraint, Measurement, Objective, Option, Procedure, Trial
-from kilotune.spaces.shiftry.models_in_turns import IN_VAIN, ROUNDS_OF_LARGEST, best_of_models
+from kilotune.spaces.shiftry import models_in_turns
+from kilotune.spaces.shiftry.models_in_turns import IN_VAIN, ROUNDS_OF_LARGEST, best_of_models, fronts_in_turns
 
 MOST_BYTES = 4.0
+
+REFERENCE = (6.0, 9.0)
 
 RANKING = Ranking((Objective("loss"),), (Constraint("bytes", MOST_BYTES),))
 
@@ -24,8 +27,8 @@ def rank_of(one: tuple[int, int]) -> Rank:
     return RANKING.rank(Measurement({"bytes": float(one[0]), "loss": float(one[1])}))
 
 
-def searched(models: Sequence[Batches], first: Sequence[int], most: int = 10_000) -> list[tuple[int, int]]:
-    """The models and the numbers of the candidates that are measured, in this order, `most` at most."""
+def search_among(models: Sequence[Batches]) -> Callable[[Option], Procedure]:
+    """The models' own searches, whose candidates have numbers."""
 
     def search_of(option: Option) -> Procedure:
         number = 0
@@ -33,19 +36,30 @@ def searched(models: Sequence[Batches], first: Sequence[int], most: int = 10_000
             yield [{"number": number + place, "bytes": of[0], "loss": of[1]} for place, of in enumerate(batch)]
             number += len(batch)
 
-    def prefixed(option: Option, one: Assignment) -> Assignment:
-        return {"model": option, **one}
+    return search_of
 
-    procedure, met = best_of_models(RANKING, range(len(models)), search_of, lambda k: first[int(k)], prefixed), []
-    batch = next(procedure, None)
-    while batch is not None and len(met) < most:
-        met += [(int(one["model"]), int(one["number"])) for one in batch]
+
+def prefixed(option: Option, one: Assignment) -> Assignment:
+    return {"model": option, **one}
+
+
+def batches_of(procedure: Procedure, most: int = 10_000) -> Iterator[list[Assignment]]:
+    """What a procedure proposes, one batch after the other, until it has measured so many."""
+    batch, met = next(procedure, None), 0
+    while batch is not None and met < most:
+        yield batch
+        met += len(batch)
         measured = [Measurement({name: float(one[name]) for name in ("bytes", "loss")}) for one in batch]
         try:
             batch = procedure.send([Trial(0, one, of) for one, of in zip(batch, measured, strict=True)])
         except StopIteration:
-            batch = None
-    return met
+            return
+
+
+def searched(models: Sequence[Batches], first: Sequence[int], most: int = 10_000) -> list[tuple[int, int]]:
+    """The models and the numbers of the candidates that are measured, in this order, some `most` at most."""
+    procedure = best_of_models(RANKING, range(len(models)), search_among(models), lambda k: first[int(k)], prefixed)
+    return [(int(one["model"]), int(one["number"])) for batch in batches_of(procedure, most) for one in batch]
 
 
 candidates = st.tuples(st.integers(3, 6), st.integers(0, 9))
@@ -122,3 +136,48 @@ def test_the_largest_model_is_not_in_vain_where_a_later_look_at_it_is() -> None:
     within: Batches = [[(4, 0)]] * 3
     models = [largest, *[worse] * (IN_VAIN - 1), within]
     assert (IN_VAIN, 0) in searched(models, [3] * len(models))
+
+
+def on_the_front(points: Sequence[tuple[int, int, int]]) -> list[int]:
+    """Of models, bytes and losses the models of those that no other one dominates, and of equal ones the first, within the limit and the reference."""
+    within = [(place, *one) for place, one in enumerate(points) if one[1] <= MOST_BYTES and one[2] < REFERENCE[1]]
+    return [
+        model
+        for place, model, size, loss in within
+        if not any(
+            one <= size and other <= loss and ((one, other) != (size, loss) or before < place)
+            for before, _, one, other in within
+        )
+    ]
+
+
+@settings(max_examples=150, deadline=None)
+@given(models=st.lists(searches, min_size=1, max_size=4), whole_first=st.integers(1, 9))
+def test_a_front_is_searched_where_it_has_gained_most_for_what_was_measured(
+    models: list[Batches], whole_first: int
+) -> None:
+    """All of all models comes to be measured, once; each batch is of one of the models with the fewest candidates for a point."""
+    made: list[int] = []
+
+    def smaller() -> range:
+        made.append(len(points))
+        return range(1, len(models))
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(models_in_turns, "WHOLE_FIRST", whole_first)
+        points: list[tuple[int, int, int]] = []
+        taken = [0] * len(models)
+        ranking = Ranking((Objective("bytes"), Objective("loss")), RANKING.constraints)
+        for batch in batches_of(fronts_in_turns(ranking, REFERENCE, 0, smaller, search_among(models), prefixed)):
+            left = [k for k in range(len(models)) if taken[k] < len(models[k]) and (k == 0 or made)]
+            front = on_the_front(points)
+            cost = {k: sum(max(1, len(b)) for b in models[k][: taken[k]]) / (1 + front.count(k)) for k in left}
+            (model,) = {int(one["model"]) for one in batch} or {min(cost, key=lambda k: cost[k])}
+            assert cost[model] == min(cost.values())
+            assert [(one["bytes"], one["loss"]) for one in batch] == models[model][taken[model]]
+            taken[model] += 1
+            points += [(model, int(one["bytes"]), int(one["loss"])) for one in batch]
+    assert taken == [len(own) for own in models]
+    assert made
+    assert made[0] < whole_first + 3, "no batch has more than three"
+    assert made[0] >= min(whole_first, sum(map(len, models[0]))) or any(not batch for batch in models[0])
