@@ -139,7 +139,8 @@ def test_the_largest_model_is_not_in_vain_where_a_later_look_at_it_is() -> None:
 
 
 def on_the_front(points: Sequence[tuple[int, int, int]]) -> list[int]:
-    """Of models, bytes and losses the models of those that no other one dominates, and of equal ones the first, within the limit and the reference."""
+    """The models of those points (model, bytes, loss) that no other one dominates, and of equal ones of the first, within limit and
+    reference."""
     within = [(place, *one) for place, one in enumerate(points) if one[1] <= MOST_BYTES and one[2] < REFERENCE[1]]
     return [
         model
