@@ -55,7 +55,7 @@ UNITS = "units of layers"
 ALL = "all"
 """The option of the whole model."""
 
-SEMANTICS = 2
+SEMANTICS = 3
 """Version of which units are left out and what weights are then, part of the fingerprint."""
 
 TunedFormats = ShiftrySpace | FittedSpace

@@ -7,6 +7,7 @@ import subprocess
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import cache
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
@@ -22,6 +23,7 @@ from kilotune.evaluators.fixed_point.measuring import Task
 from kilotune.evaluators.fixed_point.reference import run_reference
 from kilotune.evaluators.fixed_point.simulator import Simulator
 from kilotune.experiments.models.catalogue import resolve_model
+from kilotune.experiments.models.train.bundle import TrainedModel, declarations, write_bundle
 from kilotune.experiments.problems.fixed_point.problem import ModelProblem
 from kilotune.experiments.requests.request import TuneRequest
 from kilotune.experiments.studies.storage import open_store
@@ -40,6 +42,17 @@ from kilotune.spaces.shiftry.space import ShiftrySpace
 from tests.codegen.fixed.programs import HERE, variable
 
 INPUTS, DISTINCT, CLASSES, SAMPLES = 6, 4, 3, 120
+
+PROTOTYPES = "let X = (4, 1) in [-1.0, 1.0] in\n"
+SCORES = """\
+let projected = W * X in
+let score = $(j = [0:6])
+(
+	let d = projected - B[j] in
+	Z[j] * exp(-0.5 * (d^T * d))
+) in
+argmax(score)
+"""
 
 
 @cache
@@ -88,6 +101,25 @@ def test_units_that_are_there_twice_are_left_out_at_no_loss() -> None:
     sizes = {one.name: (stored_numbers(one.model), one.off) for one in pruned_models(task, 0.0)}
     assert sizes[f"h {DISTINCT} of {2 * DISTINCT}"] == (DISTINCT * (INPUTS + CLASSES), 0.0)
     assert list(sizes.values()) == sorted(sizes.values(), reverse=True)
+
+
+def test_prototypes_that_are_there_twice_are_left_out_at_no_loss(tmp_path: Path) -> None:
+    """No products sum over the prototypes, and of a pair the one that is left has to have the scores of both. The last dimension matters
+    less than a prototype does as long as nothing makes up for that."""
+    rng = np.random.default_rng(2)
+    pairs, features, matters = 3, 4, np.array([1.0, 1.0, 0.3])
+    named = {
+        "W": (matters[:, None] * rng.normal(size=(3, features))).astype(np.float32),
+        "B": np.repeat(matters[:, None] * rng.normal(size=(pairs, 3, 1)), 2, axis=0).astype(np.float32),
+        "Z": np.repeat(rng.normal(size=(pairs, CLASSES, 1)), 2, axis=0).astype(np.float32),
+    }
+    rows = np.column_stack([rng.integers(CLASSES, size=SAMPLES), rng.uniform(-1, 1, (SAMPLES, features))])
+    write_bundle(TrainedModel("prototypes", PROTOTYPES + declarations(named) + SCORES, named, "", rows, rows), tmp_path)
+    bundle = load_bundle(tmp_path)
+    assert bundle.train is not None
+    task = Task(bundle.program, bundle.parameters, bundle.train.features, bundle.train.targets)
+    offered = [(one.name, one.off) for one in islice(pruned_models(task, 1.0), pairs)]
+    assert offered == [(f"j {left} of {2 * pairs}", 0.0) for left in (5, 4, 3)]
 
 
 def test_steps_bring_a_model_closer_on_inputs_that_it_has_not_seen() -> None:
