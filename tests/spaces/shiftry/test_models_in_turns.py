@@ -153,32 +153,36 @@ def on_the_front(points: Sequence[tuple[int, int, int]]) -> list[int]:
 
 
 @settings(max_examples=150, deadline=None)
-@given(models=st.lists(searches, min_size=1, max_size=4), whole_first=st.integers(1, 9))
-def test_a_front_is_searched_where_it_has_gained_most_for_what_was_measured(
-    models: list[Batches], whole_first: int
-) -> None:
+@given(models=st.lists(searches, min_size=1, max_size=4), first=st.integers(1, 9))
+def test_a_front_is_searched_where_it_has_gained_most_for_what_was_measured(models: list[Batches], first: int) -> None:
     """All of all models comes to be measured, once; each batch is of one of the models with the fewest candidates for a point."""
-    made: list[int] = []
+    made: list[int] = []  # how many had been measured of the model before it
 
-    def smaller() -> range:
-        made.append(len(points))
-        return range(1, len(models))
+    def options() -> Iterator[Option]:
+        for k in range(len(models)):
+            made.append(count(k - 1) if k else 0)
+            yield k
+
+    def count(k: int) -> int:
+        return sum(max(1, len(batch)) for batch in models[k][: taken[k]])
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(models_in_turns, "WHOLE_FIRST", whole_first)
+        patch.setattr(models_in_turns, "WHOLE_FIRST", first)
+        patch.setattr(models_in_turns, "FIRST", first)
         points: list[tuple[int, int, int]] = []
         taken = [0] * len(models)
         ranking = Ranking((Objective("bytes"), Objective("loss")), RANKING.constraints)
-        for batch in batches_of(fronts_in_turns(ranking, REFERENCE, 0, smaller, search_among(models), prefixed)):
-            left = [k for k in range(len(models)) if taken[k] < len(models[k]) and (k == 0 or made)]
+        for batch in batches_of(fronts_in_turns(ranking, REFERENCE, options(), search_among(models), prefixed)):
+            left = [k for k in range(len(models)) if taken[k] < len(models[k]) and k < len(made)]
             front = on_the_front(points)
-            cost = {k: sum(max(1, len(b)) for b in models[k][: taken[k]]) / (1 + front.count(k)) for k in left}
+            cost = {k: count(k) / (1 + front.count(k)) for k in left}
             (model,) = {int(one["model"]) for one in batch} or {min(cost, key=lambda k: cost[k])}
             assert cost[model] == min(cost.values())
             assert [(one["bytes"], one["loss"]) for one in batch] == models[model][taken[model]]
             taken[model] += 1
             points += [(model, int(one["bytes"]), int(one["loss"])) for one in batch]
     assert taken == [len(own) for own in models]
-    assert made
-    assert made[0] < whole_first + 3, "no batch has more than three"
-    assert made[0] >= min(whole_first, sum(map(len, models[0]))) or any(not batch for batch in models[0])
+    assert len(made) == len(models)
+    for k, before in enumerate(made[1:]):
+        assert before < first + 3, "no batch has more than three"
+        assert before >= first or before == count(k)
