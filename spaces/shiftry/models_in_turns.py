@@ -41,7 +41,7 @@ def fronts_in_turns(
 ) -> Procedure:
     """One batch after the other of a model's own search (`search_of`): of the model that has measured fewest candidates for each point that
     it has on the common front within `reference`, and one more. `models`: their options, the largest first, which is the whole one; each is
-    asked for, and so made, once the one before it has had its first candidates."""
+    asked for, and so made, once the one before it has had its first candidates, in a row."""
     front, origins = GrowingFront(reference), dict[Rank, Option]()
     searches, waiting, measured = (
         dict[Option, Procedure](),
@@ -66,6 +66,7 @@ def fronts_in_turns(
         going_on = [(option, batch) for option, batch in waiting.items() if batch is not None]
         if not going_on:
             return
+        going_on = [one for one in going_on if one[0] == newest] or going_on
         option, batch = min(going_on, key=lambda one: measured[one[0]] / (1 + points.count(one[0])))
         trials = yield [prefixed(option, candidate) for candidate in batch]
         measured[option] += max(1, len(batch))  # one that proposes nothing has thought about it

@@ -176,6 +176,8 @@ def test_a_front_is_searched_where_it_has_gained_most_for_what_was_measured(mode
             left = [k for k in range(len(models)) if taken[k] < len(models[k]) and k < len(made)]
             front = on_the_front(points)
             cost = {k: count(k) / (1 + front.count(k)) for k in left}
+            newest = len(made) - 1
+            cost = {newest: 0.0} if newest in left and count(newest) < first else cost
             (model,) = {int(one["model"]) for one in batch} or {min(cost, key=lambda k: cost[k])}
             assert cost[model] == min(cost.values())
             assert [(one["bytes"], one["loss"]) for one in batch] == models[model][taken[model]]
