@@ -1,9 +1,10 @@
 """The most precise program within a limit on flash, of the whole model and where units may be left out: flips of test samples.
 
-    python -m kilotune.experiments.benchmarks.pruned_limits [--share S] [--trials N] [--seeds N] [MODEL ...]
+    python -m kilotune.experiments.benchmarks.pruned_limits [--share S] [--trials N] [--seeds N] [--each] [MODEL ...]
 
 For each generated model (`small_models`; 2000 test samples and more) or bundled one: `refine` with parameters stored in every way and
-rounded codes, within a share of the flash that the best program of 8 and 16 bits takes.
+rounded codes, within a share of the flash that the best program of 8 and 16 bits takes. `--each`: instead, of the whole model and of each
+smaller one alone, whether or not a search would have looked at it: what training data say of each, and test data.
 """
 
 from __future__ import annotations
@@ -11,7 +12,8 @@ from __future__ import annotations
 import argparse
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -25,6 +27,7 @@ from kilotune.experiments.benchmarks.stored_parameters import ALL as STORED
 from kilotune.experiments.models.catalogue import resolve_model
 from kilotune.experiments.problems.fixed_point.model import task_of
 from kilotune.search.budget import Budget
+from kilotune.search.space import Trial
 from kilotune.search.study import Study
 from kilotune.spaces.shiftry.candidates import ShiftryOptions
 from kilotune.spaces.shiftry.pruned_space import ALL, UNITS, PrunedSpace
@@ -40,21 +43,42 @@ def formats_within(limit: int, task: Task) -> ShiftrySpace:
     return ShiftrySpace(task, ShiftryOptions(**stored, flash_limit_bytes=limit))
 
 
-def lines(name: str, place: Path, share: float, trials: int, seed: int) -> list[str]:
-    """Two rows of the table: of the whole model, and where units may be left out."""
-    bundle = load_bundle(place)
-    task = task_of(bundle, bundle.train)
+def reference_bytes(task: Task) -> float:
+    """Flash that the best program of 8 and 16 bits takes."""
     reference = ShiftrySpace(task)
     found = Study(reference, "refine", 1).run(InProcessExecutor(reference), Budget(trials=REFERENCE_TRIALS))
     assert found.best is not None
-    limit = int(share * found.best.metrics["flash_bytes"])
+    return found.best.metrics["flash_bytes"]
+
+
+def found_within(task: Task, limit: int, trials: int, seed: int) -> Iterator[tuple[PrunedSpace | ShiftrySpace, Trial]]:
+    """The best of the whole model, and where units may be left out, with their spaces."""
     formats_of = partial(formats_within, limit)
-    rows = []
     for space in (formats_of(task), PrunedSpace(formats_of(task), formats_of)):
-        began_s = time.process_time()
         best = Study(space, "refine", seed).run(InProcessExecutor(space), Budget(trials=trials)).best
-        seconds = time.process_time() - began_s
         assert best is not None
+        yield space, best
+
+
+def found_of_each(task: Task, limit: int, trials: int, seed: int) -> Iterator[tuple[PrunedSpace | ShiftrySpace, Trial]]:
+    """The best of the whole model and of each smaller one, of those that have any within the limit."""
+    formats_of = partial(formats_within, limit)
+    space = PrunedSpace(formats_of(task), formats_of)
+    for option in space.units.options:
+        own = space.of_units(option)
+        result = Study(own, "refine", seed).run(InProcessExecutor(own), Budget(trials=trials))
+        if result.best is not None and result.feasible:
+            yield space, replace(result.best, assignment={UNITS: option, **result.best.assignment})
+
+
+def lines(name: str, place: Path, given: argparse.Namespace, seed: int) -> Iterator[str]:
+    """Rows of the table, as they are found."""
+    bundle = load_bundle(place)
+    task = task_of(bundle, bundle.train)
+    limit = int(given.share * reference_bytes(task))
+    began_s = time.process_time()
+    for space, best in (found_of_each if given.each else found_within)(task, limit, given.trials, seed):
+        seconds = time.process_time() - began_s
         test = on_test_samples(space, bundle, best)
         cells = [
             name,
@@ -64,12 +88,12 @@ def lines(name: str, place: Path, share: float, trials: int, seed: int) -> list[
             f"{best.metrics['expected_flips']:.2f}",
         ]
         cells += [f"{test['expected_flips']:.1f}", f"{test['disagreements']:.0f}", f"{seconds:.1f}"]
-        rows.append("| " + " | ".join(cells) + " |")
-    return rows
+        yield "| " + " | ".join(cells) + " |"
+        began_s = time.process_time()
 
 
 def main() -> None:
-    """Print the table, two rows a run, as they end."""
+    """Print the table, as its rows are found."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("models", nargs="*")
     parser.add_argument(
@@ -77,6 +101,7 @@ def main() -> None:
     )
     parser.add_argument("--trials", type=int, default=4000)
     parser.add_argument("--seeds", type=int, default=1)
+    parser.add_argument("--each", action="store_true", help="each smaller model alone")
     given = parser.parse_args()
     small = {model.name: model for model in generated_models()}
     print("| model | limit | seed | units left | training, expected | test, expected | test, counted | CPU-s |")
@@ -85,7 +110,8 @@ def main() -> None:
         for name in given.models or [name for name in small if name.startswith("mlp")]:
             place = write_small_model(small[name], Path(folder)) if name in small else resolve_model(name)
             for seed in range(1, given.seeds + 1):
-                print("\n".join(lines(name, place, given.share, given.trials, seed)), flush=True)
+                for line in lines(name, place, given, seed):
+                    print(line, flush=True)
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ searched one after the other, the largest first, until smaller ones are no bette
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable
 from functools import partial
 
 from kilotune.search.front import Rank, Ranking
@@ -18,10 +18,12 @@ WHOLE_FIRST = 1000
 """Candidates of the whole model that are measured before smaller models are made, which takes seconds."""
 
 FIRST = 300
-"""Candidates of each model that are measured before models are compared, besides every option of every decision alone."""
+"""Candidates of each model that are measured before models are compared, besides every option of every decision alone; for a front before
+the next smaller model is made."""
 
-IN_VAIN = 2
-"""Models one after the other that are no better, after which no smaller one is tried."""
+IN_VAIN = 3
+"""Models one after the other that are no better, after which no smaller one is tried. Where a limit leaves hardly any bytes, what the first
+candidates of neighbouring models come to differs by chance: with two, the best of generated perceptrons was missed."""
 
 ROUNDS_OF_LARGEST = 3
 """Times as many that the largest model may take to come within the limits: smaller ones are measured for nothing where it does."""
@@ -33,13 +35,13 @@ Prefixed = Callable[[Option, Assignment], Assignment]
 def fronts_in_turns(
     ranking: Ranking,
     reference: Rank,
-    whole: Option,
-    smaller: Callable[[], Sequence[Option]],
+    models: Iterable[Option],
     search_of: Callable[[Option], Procedure],
     prefixed: Prefixed,
 ) -> Procedure:
     """One batch after the other of a model's own search (`search_of`): of the model that has measured fewest candidates for each point that
-    it has on the common front within `reference`, and one more. `smaller`: the other models' options."""
+    it has on the common front within `reference`, and one more. `models`: their options, the largest first, which is the whole one; each is
+    asked for, and so made, once the one before it has had its first candidates, in a row."""
     front, origins = GrowingFront(reference), dict[Rank, Option]()
     searches, waiting, measured = (
         dict[Option, Procedure](),
@@ -47,19 +49,24 @@ def fronts_in_turns(
         dict[Option, int](),
     )
 
-    def begin(options: Sequence[Option]) -> None:
-        for option in options:
+    coming = iter(models)
+
+    def begin_next() -> Option | None:
+        option = next(coming, None)
+        if option is not None:
             searches[option] = search_of(option)
             waiting[option], measured[option] = next(searches[option], None), 0
+        return option
 
-    begin((whole,))
+    newest, first = begin_next(), WHOLE_FIRST
     while True:
-        if len(searches) == 1 and (measured[whole] >= WHOLE_FIRST or waiting[whole] is None):
-            begin(smaller())
+        while newest is not None and (measured[newest] >= first or waiting[newest] is None):
+            newest, first = begin_next(), FIRST
         points = [origins[losses] for losses in front.losses]
         going_on = [(option, batch) for option, batch in waiting.items() if batch is not None]
         if not going_on:
             return
+        going_on = [one for one in going_on if one[0] == newest] or going_on
         option, batch = min(going_on, key=lambda one: measured[one[0]] / (1 + points.count(one[0])))
         trials = yield [prefixed(option, candidate) for candidate in batch]
         measured[option] += max(1, len(batch))  # one that proposes nothing has thought about it

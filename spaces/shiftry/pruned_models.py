@@ -170,18 +170,21 @@ def noisy_inputs(features: FloatArray, count: int, seed: int) -> FloatArray:
 def _smaller(pruning: UnitPruning, learnt: Closeness, judged: Closeness, model: SmallerModel) -> list[SmallerModel]:
     """The model without the unit of each group that is missed least, and without the choice that is."""
     groups = unit_groups(model.program, model.parts)
-    units = [_without_unit(pruning, judged, model, one) for one in groups]
+    units = [_without_unit(pruning, learnt, judged, model, one) for one in groups]
     choices = [without_choice(model, branch) for branch in branches(model.program)]
     nearest = sorted(choices, key=lambda one: learnt.of(one)[0])[:1]
     return [*units, *(brought_closer(one, learnt, judged, 1) for one in nearest)]
 
 
-def _without_unit(pruning: UnitPruning, judged: Closeness, model: SmallerModel, group: UnitGroup) -> SmallerModel:
-    """The model without the unit of a group that is missed least."""
+def _without_unit(
+    pruning: UnitPruning, learnt: Closeness, judged: Closeness, model: SmallerModel, group: UnitGroup
+) -> SmallerModel:
+    """The model without the unit of a group that is missed least. Where no products sum over the group, as over the prototypes that a loop
+    goes through, no least squares make up for it, so all weights are brought closer by a step."""
     if pruning.is_summed(model, group):
         return pruning.without(model, group, pruning.least_missed(model, group))
     every = [pruning.without(model, group, unit) for unit in range(group.size)]
-    return min(every, key=lambda one: judged.of(one)[0])
+    return brought_closer(min(every, key=lambda one: judged.of(one)[0]), learnt, judged, 1)
 
 
 def _left(whole: FloatModel, model: SmallerModel) -> str:

@@ -55,7 +55,7 @@ UNITS = "units of layers"
 ALL = "all"
 """The option of the whole model."""
 
-SEMANTICS = 2
+SEMANTICS = 3
 """Version of which units are left out and what weights are then, part of the fingerprint."""
 
 TunedFormats = ShiftrySpace | FittedSpace
@@ -286,10 +286,7 @@ class PrunedSpace:
         def search_of(option: Option) -> Procedure:
             return search_front(_formats(self.of_units(option)), asked, seed)
 
-        def smaller() -> tuple[Option, ...]:
-            return tuple(self.models)
-
-        return fronts_in_turns(Ranking.of(self), asked.reference, ALL, smaller, search_of, _with_units)
+        return fronts_in_turns(Ranking.of(self), asked.reference, self._in_order_of_size(), search_of, _with_units)
 
     def opening(self, seed: int) -> Procedure | None:
         """Under limits: the search for what is best within them, in one model after the other; see `spaces.shiftry.models_in_turns`."""
@@ -305,8 +302,11 @@ class PrunedSpace:
         def first_of(option: Option) -> int:
             return FIRST + sum(len(decision.options) for decision in _formats(self.of_units(option)).decisions)
 
-        models = chain((ALL,), (one.name for one in self._offered))
-        return best_of_models(Ranking.of(self), models, search_of, first_of, _with_units)
+        return best_of_models(Ranking.of(self), self._in_order_of_size(), search_of, first_of, _with_units)
+
+    def _in_order_of_size(self) -> Iterator[Option]:
+        """The models, the largest first, each made when it is asked for."""
+        return chain((ALL,), (one.name for one in self._offered))
 
 
 def _with_units(option: Option, candidate: Assignment) -> Assignment:

@@ -7,6 +7,7 @@ import subprocess
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import cache
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
@@ -22,18 +23,18 @@ from kilotune.evaluators.fixed_point.measuring import Task
 from kilotune.evaluators.fixed_point.reference import run_reference
 from kilotune.evaluators.fixed_point.simulator import Simulator
 from kilotune.experiments.models.catalogue import resolve_model
+from kilotune.experiments.models.train.bundle import TrainedModel, declarations, write_bundle
 from kilotune.experiments.problems.fixed_point.problem import ModelProblem
 from kilotune.experiments.requests.request import TuneRequest
+from kilotune.experiments.studies.storage import open_store
 from kilotune.search.budget import Budget
-from kilotune.search.front import Ranking
-from kilotune.search.space import Assignment, Constraint, FlatSpace, Measurement, Objective, Option, Procedure, Trial
+from kilotune.search.space import FlatSpace, Trial
 from kilotune.search.study import Study
 from kilotune.spaces.shiftry import models_in_turns, pruned_space
 from kilotune.spaces.shiftry import pruned_models as pruned_models_module
 from kilotune.spaces.shiftry.candidates import ShiftryOptions
 from kilotune.spaces.shiftry.closeness import Closeness, brought_closer
 from kilotune.spaces.shiftry.fitted_space import CODES, FITTED, FittedSpace
-from kilotune.spaces.shiftry.models_in_turns import best_of_models
 from kilotune.spaces.shiftry.offered_models import OfferedModels
 from kilotune.spaces.shiftry.pruned_models import PrunedModel, pruned_models, stored_numbers
 from kilotune.spaces.shiftry.pruned_space import ALL, UNITS, PrunedSpace
@@ -41,6 +42,17 @@ from kilotune.spaces.shiftry.space import ShiftrySpace
 from tests.codegen.fixed.programs import HERE, variable
 
 INPUTS, DISTINCT, CLASSES, SAMPLES = 6, 4, 3, 120
+
+PROTOTYPES = "let X = (4, 1) in [-1.0, 1.0] in\n"
+SCORES = """\
+let projected = W * X in
+let score = $(j = [0:6])
+(
+	let d = projected - B[j] in
+	Z[j] * exp(-0.5 * (d^T * d))
+) in
+argmax(score)
+"""
 
 
 @cache
@@ -89,6 +101,25 @@ def test_units_that_are_there_twice_are_left_out_at_no_loss() -> None:
     sizes = {one.name: (stored_numbers(one.model), one.off) for one in pruned_models(task, 0.0)}
     assert sizes[f"h {DISTINCT} of {2 * DISTINCT}"] == (DISTINCT * (INPUTS + CLASSES), 0.0)
     assert list(sizes.values()) == sorted(sizes.values(), reverse=True)
+
+
+def test_prototypes_that_are_there_twice_are_left_out_at_no_loss(tmp_path: Path) -> None:
+    """No products sum over the prototypes, and of a pair the one that is left has to have the scores of both. The last dimension matters
+    less than a prototype does as long as nothing makes up for that."""
+    rng = np.random.default_rng(2)
+    pairs, features, matters = 3, 4, np.array([1.0, 1.0, 0.3])
+    named = {
+        "W": (matters[:, None] * rng.normal(size=(3, features))).astype(np.float32),
+        "B": np.repeat(matters[:, None] * rng.normal(size=(pairs, 3, 1)), 2, axis=0).astype(np.float32),
+        "Z": np.repeat(rng.normal(size=(pairs, CLASSES, 1)), 2, axis=0).astype(np.float32),
+    }
+    rows = np.column_stack([rng.integers(CLASSES, size=SAMPLES), rng.uniform(-1, 1, (SAMPLES, features))])
+    write_bundle(TrainedModel("prototypes", PROTOTYPES + declarations(named) + SCORES, named, "", rows, rows), tmp_path)
+    bundle = load_bundle(tmp_path)
+    assert bundle.train is not None
+    task = Task(bundle.program, bundle.parameters, bundle.train.features, bundle.train.targets)
+    offered = [(one.name, one.off) for one in islice(pruned_models(task, 1.0), pairs)]
+    assert offered == [(f"j {left} of {2 * pairs}", 0.0) for left in (5, 4, 3)]
 
 
 def test_steps_bring_a_model_closer_on_inputs_that_it_has_not_seen() -> None:
@@ -183,57 +214,25 @@ def test_refine_goes_on_in_the_model_that_is_best_within_a_limit(fitted: bool, m
     assert view.evaluate([same]) == space.evaluate([same])
 
 
-def test_models_are_compared_after_as_many_candidates_and_the_best_goes_on() -> None:
-    """Searches for a number below 100 / their option, which begin at 90; of the option 3 models get worse."""
-    asked: list[int] = []
-
-    def search_of(option: Option) -> Procedure:
-        asked.append(int(option))
-        for loss in range(90, 0, -1):
-            yield [{"loss": float(loss + 10 * abs(int(option) - 3))}]
-
-    def first_of(option: Option) -> int:
-        return 5 + int(option)
-
-    procedure = best_of_models(
-        Ranking((Objective("loss"),), ()),
-        range(1, 9),
-        search_of,
-        first_of,
-        lambda option, one: {"model": option, **one},
-    )
-    batch, met = next(procedure, None), list[Assignment]()
-    while batch is not None:
-        met += batch
-        try:
-            batch = procedure.send([Trial(0, one, Measurement({"loss": float(one["loss"])})) for one in batch])
-        except StopIteration:
-            batch = None
-    assert asked == [1, 2, 3, 4, 5], "two that are no better end it"
-    wanted = [option for option in asked for _ in range(first_of(option))] + [3] * (90 - first_of(3))
-    assert [one["model"] for one in met] == wanted
-
-
-@pytest.mark.parametrize(("bytes_at_first", "left"), [(18, True), (40, False)])
-def test_the_largest_model_is_not_left_as_soon_as_it_breaks_a_limit(bytes_at_first: int, left: bool) -> None:
-    """Searches whose candidates take a byte less each; of the largest model, 1, ten at once are looked at, and ten more."""
-
-    def search_of(option: Option) -> Procedure:
-        for saved in range(30):
-            yield [{"bytes": float(bytes_at_first - saved if option == 1 else 5 + saved), "loss": float(option)}]
-
-    ranking = Ranking((Objective("loss"),), (Constraint("bytes", 4.0),))
-    procedure = best_of_models(
-        ranking, (1, 2, 3), search_of, lambda _: 10, lambda option, one: {**one, "model": option}
-    )
-    batch, models = next(procedure, None), list[Option]()
-    while batch is not None and len(models) < 45:
-        models += [one["model"] for one in batch]
-        trials = [Trial(0, one, Measurement({name: float(one[name]) for name in ("bytes", "loss")})) for one in batch]
-        batch = procedure.send(trials)
-    of_largest = models.index(2)
-    assert of_largest == (20 if left else 30)
-    assert (models[-1] == 1) == left
+def test_a_search_within_limits_that_is_resumed_proposes_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Stopped while the whole model is searched, and while a smaller one is."""
+    monkeypatch.setattr(pruned_space, "FIRST", 10)
+    task, limit = redundant(), 104
+    space = space_of(task, limit=limit)
+    straight = Study(space, "refine", 1)
+    straight.run(InProcessExecutor(space), Budget(trials=700))
+    wanted = [(trial.assignment, trial.measurement) for trial in straight.trials()]
+    models = [trial.assignment.get(UNITS, ALL) for trial in straight.trials()]
+    assert len({models[k] for k in (300, 520, 699)}) == 3, models
+    store = open_store(f"sqlite:///{tmp_path / 'studies.db'}")
+    Study.create(store, "stopped", space, "refine", 1, request={})
+    for trials in (300, 220, 180):
+        space = space_of(task, limit=limit)
+        study = Study.resume(store, "stopped", space)
+        study.run(InProcessExecutor(space), Budget(trials=trials))
+    assert [(trial.assignment, trial.measurement) for trial in study.trials()] == wanted
 
 
 def test_models_are_made_when_they_are_asked_for_and_again_where_that_was_abandoned() -> None:
