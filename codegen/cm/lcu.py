@@ -51,9 +51,16 @@ class StateMachine:
 def state_machine(reading: AccessPattern) -> StateMachine:
     """Generate and compile, some milliseconds, of a large image some tens; one machine serves all edges that read alike.
 
-    WrongStateMachineError where it differs from the staircases that NumPy counts, for any pixel.
+    WrongStateMachineError where it differs from the staircases that NumPy counts, for any pixel, whichever way it is made.
     """
-    source = source_of(dependences(reading), reading.writer)
+    try:
+        return _checked(reading, coalesced=False)
+    except (WrongStateMachineError, isl.Error):
+        return _checked(reading, coalesced=True)
+
+
+def _checked(reading: AccessPattern, *, coalesced: bool) -> StateMachine:
+    source = source_of(dependences(reading, coalesced=coalesced), reading.writer)
     names: dict[str, Any] = {}
     exec(compile(source, "<lcu>", "exec"), {}, names)  # our own generated text
     machine = StateMachine(source, names["initial"], names["written"], names["keeps"])

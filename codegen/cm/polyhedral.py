@@ -37,14 +37,19 @@ class Dependences:
     keeps: Any
 
 
-def dependences(reading: AccessPattern, channels: int = 1) -> Dependences:
-    """All relations between a writer and a reader of an array with `channels` channels."""
+def dependences(reading: AccessPattern, channels: int = 1, *, coalesced: bool = False) -> Dependences:
+    """All relations between a writer and a reader of an array with `channels` channels.
+
+    coalesced: made from K with pieces joined where they can be, a second way for those accesses with which isl (islpy 2026.2.2) errs,
+    or raises `isl.Error`, on the first one; these are different ones for each way.
+    """
     order = ", ".join(pixel_names(reading.writer))
     writer = isl.Set(f"{{ W[{order}] : {_inside(reading.writer, 'h', 'w')} }}")
     reader = isl.Set(f"{{ R[oh, ow] : {_inside(reading.reader, 'oh', 'ow')} }}")
     write = isl.Map(f"{{ W[{order}] -> O[c, h, w] : 0 <= c < {channels} and {_inside(reading.writer, 'h', 'w')} }}")
     read = isl.Map(read_relation(reading.windows, channels)).intersect_domain(reader).intersect_range(write.range())
     raw = read.apply_range(write.reverse())
+    raw = raw.coalesce() if coalesced else raw
     not_later = reader.lex_ge_set(reader)
     last = not_later.apply_range(raw).lexmax()
     state = last.reverse().coalesce().lexmax()  # isl errs (islpy 2026.2.2) on what comes out of `reverse` as it is

@@ -133,12 +133,24 @@ def test_what_is_kept_of_dilated_windows_is_what_is_still_to_be_read(
     assert released == released_by_definition(reading)
 
 
+@pytest.mark.parametrize("by_columns", [False, True])
+@pytest.mark.parametrize("rows", [slice(0, 2), slice(1, 2)])
+def test_dilated_windows_of_an_image_taken_apart(by_columns: bool, rows: slice) -> None:
+    """Four windows, each of every second row and column: isl errs on their union as it is, in one of four such accesses."""
+    windows = tuple(Window((1, 2), (2, 2), (-a, 4 - b, a, 4 + b), (2, 4)) for b in (0, 1) for a in (0, 1))
+    reading = AccessPattern(windows, Rectangle(rows.start, rows.stop, 0, 4), Rectangle(0, 4, 0, 4, by_columns))
+    machine = state_machine(reading)
+    kept = [machine.keeps(*reading.reader.pixel(j)) for j in range(reading.reader.size)]
+    released = [reading.writer.size if pixel is None else reading.writer.rank(*pixel) for pixel in kept]
+    assert released == released_by_definition(reading)
+
+
 @pytest.mark.parametrize(("relation", "function"), [("initial", "initial"), ("S", "written"), ("keeps", "keeps")])
 def test_a_relation_with_a_piece_less_makes_no_state_machine(
     monkeypatch: pytest.MonkeyPatch, relation: str, function: str
 ) -> None:
-    def lacking(reading: AccessPattern) -> Dependences:
-        found = dependences(reading)
+    def lacking(reading: AccessPattern, *, coalesced: bool) -> Dependences:
+        found = dependences(reading, coalesced=coalesced)
         whole = getattr(found, relation)
         return replace(found, **{relation: whole.subtract(whole.lexmax() if relation == "initial" else whole)})
 
