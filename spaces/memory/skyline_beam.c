@@ -24,14 +24,15 @@ typedef struct {
     const double *credit; /* of a buffer: what it is worth to have it placed, in bytes left unused at a section of the largest live sum */
     double steepness;       /* a byte left unused counts exp(steepness * (reach / bound - 1)) */
     int64_t bound, capacity; /* the largest live sum; what no section may reach above */
-    int32_t width, children, raises; /* states at a time; of each, and for each valley of it; valleys given up though something fits */
+    int32_t width, looked_ahead, children, raises; /* states at a time; of so many children the best ones are found by what will stay unused;
+        children of each, and for each valley of it; valleys given up though something fits */
     int64_t nanoseconds;
     const volatile int32_t *stop; /* set by another thread */
 } BeamProblem;
 
 typedef struct {
-    double score;
-    uint64_t hash; /* of what is placed */
+    double score, hoped; /* and less what will stay unused in its valleys at least */
+    uint64_t hash;       /* of what is placed */
     int32_t node;  /* the last step to it; -1: none */
     int64_t *height, *reach;
     double *weight;  /* of a section: what a byte left unused there would count */
@@ -68,6 +69,7 @@ typedef struct {
     int32_t steps;
     int32_t *fits;            /* the buffers that fit into a valley */
     double *weight_before;   /* of a section of a valley: what those of the valley before it weigh together */
+    int64_t *filling; /* of a section: the bytes that wait and fit into its valley */
     int64_t *left_reach, *right_reach; /* and the highest reach of those before it, and from it on */
     double scale;
     int64_t looks;
@@ -273,19 +275,68 @@ static const Child *next_best(Beam *s)
     return taken;
 }
 
+/* What a valley costs at least where what waits and fits into it does not fill it up to its lower neighbour. Infinite: a section would
+ * reach above the capacity. */
+static double least_unused(Beam *s, const State *state, int32_t l, int32_t r, int64_t depth)
+{
+    const BeamProblem *p = s->p;
+    int32_t begin = s->first[l], end = s->first[r];
+    memset(s->filling + l, 0, sizeof *s->filling * (size_t)(r - l));
+    for (int32_t word = begin >> 6; word << 6 < end; word++) {
+        uint64_t waiting = state->waits[word];
+        if (word == begin >> 6) waiting &= ~(uint64_t)0 << (begin & 63);
+        for (; waiting; waiting &= waiting - 1) {
+            int32_t b = (word << 6) + __builtin_ctzll(waiting);
+            if (b >= end) break;
+            if (p->hi[b] > r) continue;
+            for (int32_t i = p->lo[b]; i < p->hi[b]; i++) s->filling[i] += p->size[b];
+        }
+    }
+    double cost = 0.0;
+    for (int32_t i = l; i < r; i++) {
+        int64_t unused = depth - s->filling[i];
+        if (unused <= 0) continue;
+        if (state->reach[i] + unused > p->capacity) return INFINITY;
+        cost += (double)unused * exp(0.5 * s->scale * (double)unused) * state->weight[i];
+    }
+    s->looks += r - l + (end - begin) / 8;
+    return cost;
+}
+
+static double hoped_of(Beam *s, const State *state)
+{
+    const int64_t *height = state->height;
+    double hoped = state->score;
+    for (int32_t l = 0, r; l < s->p->sections; l = r) {
+        for (r = l + 1; r < s->p->sections && height[r] == height[l];) r++;
+        int64_t left = l ? height[l - 1] : NO_NEIGHBOUR, right = r < s->p->sections ? height[r] : NO_NEIGHBOUR;
+        if (least(left, right) > height[l] && least(left, right) < NO_NEIGHBOUR)
+            hoped -= least_unused(s, state, l, r, least(left, right) - height[l]);
+        if (hoped == -INFINITY) return hoped;
+    }
+    return hoped;
+}
+
 /* The best children, of each that come to the same once, are the states that follow. */
 static void choose(Beam *s)
 {
-    int32_t count = 0, taken = 0;
-    for (const Child *c; count < s->p->width && (c = next_best(s)); taken++) {
+    int32_t count = 0, taken = 0, made = 0;
+    for (const Child *c; made < s->p->looked_ahead && (c = next_best(s)); taken++) {
         int is_known = 0;
         for (int32_t e = taken - 1; e >= 0 && !is_known && s->taken[e]->score - c->score < SAME; e--) is_known = s->taken[e]->hash == c->hash;
         s->taken[taken] = c;
-        if (!is_known) become(s, &s->then[count++], c);
+        if (is_known) continue;
+        State *next = &s->then[count];
+        become(s, next, c);
+        made++;
+        next->hoped = hoped_of(s, next);
+        if (next->hoped == -INFINITY) continue;
+        int32_t at = count++;
+        for (State last = *next; at > 0 && s->then[at - 1].hoped < last.hoped; at--) s->then[at] = s->then[at - 1], s->then[at - 1] = last;
     }
     State *last = s->now;
     s->now = s->then, s->then = last;
-    s->states = count;
+    s->states = count < s->p->width ? count : s->p->width;
 }
 
 static int64_t peak_of(const Beam *s, const State *state)

@@ -39,7 +39,7 @@ FEWEST_AT_A_SECTION = 8
 MOST_BUFFERS = 20_000
 """Buffers above which it is not tried: a placement would take seconds."""
 
-WIDTH, CHILDREN, RAISES = 40, 3, 1
+WIDTH, LOOKED_AHEAD, CHILDREN, RAISES = 40, 80, 3, 1
 """States at a time; buffers that are tried for a valley; how many valleys of a state may rise though something fits in."""
 
 STEEPNESS = 50.0
@@ -149,7 +149,7 @@ class BeamSearch:
         columns = [np.ascontiguousarray(column[order]) for column in sorted_ones]
         flag = StopFlag()
         limit_ns = int(max(seconds, 0.0) * 1e9) if seconds < LONGEST_S else UNLIMITED_NS
-        limits = (STEEPNESS, int(live.max()), capacity, WIDTH, CHILDREN, RAISES, limit_ns, flag.address)
+        limits = (STEEPNESS, int(live.max()), capacity, WIDTH, LOOKED_AHEAD, CHILDREN, RAISES, limit_ns, flag.address)
         addresses = (column.ctypes.data for column in columns)
         problem = _KernelProblem(len(buffers), count, live.ctypes.data, *addresses, *limits)
         found, looks = np.zeros(len(buffers), dtype=np.int64), np.zeros(1, dtype=np.int64)
