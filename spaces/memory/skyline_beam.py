@@ -42,7 +42,8 @@ MOST_BUFFERS = 20_000
 """Buffers above which it is not tried: a placement would take seconds."""
 
 WIDTH, LOOKED_AHEAD, CHILDREN, RAISES = 40, 80, 3, 1
-"""States at a time; children that are looked at for them; buffers that are tried for a valley; how many valleys of a state may rise though something fits in."""
+"""States at a time; children that are looked at for them; buffers tried for a valley;
+how many valleys of a state may rise though something fits in."""
 
 STEEPNESS = 50.0
 """A byte left unused counts exp(STEEPNESS * s) in a section that will reach a share s above the largest live sum."""
