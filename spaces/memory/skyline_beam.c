@@ -36,6 +36,7 @@ typedef struct {
     int32_t node;  /* the last step to it; -1: none */
     int64_t *height, *reach;
     double *weight;  /* of a section: what a byte left unused there would count */
+    double *unused;  /* of the section where a valley begins: what it costs that nothing can fill it; of others 0 */
     uint64_t *waits; /* a bit a buffer */
 } State;
 
@@ -75,8 +76,6 @@ typedef struct {
     int64_t looks;
 } Beam;
 
-#include "skyline_beam_state.h"
-
 static uint64_t mixed(uint64_t x)
 {
     x = (x ^ x >> 30) * 0xBF58476D1CE4E5B9u;
@@ -96,12 +95,14 @@ static inline int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 static inline int64_t most(int64_t a, int64_t b) { return a > b ? a : b; }
 
 #include "skyline_beam_unused.h"
+#include "skyline_beam_state.h"
 
 static void copy_state(const Beam *s, State *to, const State *from)
 {
     memcpy(to->height, from->height, sizeof *to->height * (size_t)s->p->sections);
     memcpy(to->reach, from->reach, sizeof *to->reach * (size_t)s->p->sections);
     memcpy(to->weight, from->weight, sizeof *to->weight * (size_t)s->p->sections);
+    memcpy(to->unused, from->unused, sizeof *to->unused * (size_t)s->p->sections);
     memcpy(to->waits, from->waits, sizeof *to->waits * (size_t)s->words);
     to->score = from->score, to->hash = from->hash, to->node = from->node;
 }
@@ -245,11 +246,14 @@ static void become(Beam *s, State *to, const Child *c)
 {
     const BeamProblem *p = s->p;
     int32_t b = c->buffer;
+    int32_t changed_l = p->sections, changed_r = 0;
     copy_state(s, to, &s->now[c->state]);
     for (int32_t k = 0; k < c->raised; k++) {
         Valley v = lowest_valley(s, to);
         look_at_sections(s, to, &v);
         give_up(s, to, &v);
+        if (v.l < changed_l) changed_l = v.l;
+        if (v.r > changed_r) changed_r = v.r;
     }
     Valley v = lowest_valley(s, to);
     Fitting f = fitting(s, to, &v);
@@ -261,6 +265,7 @@ static void become(Beam *s, State *to, const Child *c)
     for (int32_t i = p->lo[b]; i < p->hi[b]; i++) to->height[i] += p->size[b];
     to->waits[b >> 6] &= ~((uint64_t)1 << (b & 63));
     to->score = c->score, to->hash = c->hash;
+    look_at_valleys(s, to, v.l < changed_l ? v.l : changed_l, v.r > changed_r ? v.r : changed_r);
     s->step[s->steps] = (Step){to->node, b, begin};
     to->node = s->steps++;
 }
@@ -290,6 +295,7 @@ static void choose(Beam *s)
         become(s, next, c);
         made++;
         next->hoped = hoped_of(s, next);
+        s->looks += s->p->sections;
         if (next->hoped == -INFINITY) continue;
         int32_t at = count++;
         for (State last = *next; at > 0 && s->then[at - 1].hoped < last.hoped; at--) s->then[at] = s->then[at - 1], s->then[at - 1] = last;

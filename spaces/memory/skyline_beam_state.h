@@ -4,11 +4,12 @@ static int make_states(Beam *s, State *state, int32_t count)
 {
     size_t sections = (size_t)s->p->sections;
     for (int32_t k = 0; k < count; k++) {
-        state[k].height = malloc((2 * sizeof(int64_t) + sizeof(double)) * sections + sizeof(uint64_t) * (size_t)s->words);
+        state[k].height = malloc(2 * (sizeof(int64_t) + sizeof(double)) * sections + sizeof(uint64_t) * (size_t)s->words);
         if (!state[k].height) return 0;
         state[k].reach = state[k].height + sections;
         state[k].weight = (double *)(state[k].reach + sections);
-        state[k].waits = (uint64_t *)(state[k].weight + sections);
+        state[k].unused = state[k].weight + sections;
+        state[k].waits = (uint64_t *)(state[k].unused + sections);
     }
     return 1;
 }
@@ -67,6 +68,7 @@ static int prepare(Beam *s, const BeamProblem *p)
         begin->reach[i] += begin->height[i];
         begin->weight[i] = exp(s->scale * (double)(begin->reach[i] - p->bound));
     }
+    look_at_valleys(s, begin, 0, p->sections);
     begin->node = -1;
     s->states = 1;
     for (int32_t i = 0; i < p->sections; i++)

@@ -27,21 +27,33 @@ static double least_unused(Beam *s, const State *state, int32_t l, int32_t r, in
         if (state->reach[i] + unused > p->capacity) return INFINITY;
         cost += (double)unused * exp(0.5 * s->scale * (double)unused) * state->weight[i];
     }
-    s->looks += r - l + (end - begin) / 8;
+    s->looks += r - l + end - begin;
     return cost;
 }
 
-/* The score less what stays unused in the valleys at least. */
-static double hoped_of(Beam *s, const State *state)
+/* Looks again at the valleys that changes in sections [l, r) may have changed: those there, and the ones beside them. */
+static void look_at_valleys(Beam *s, State *state, int32_t l, int32_t r)
 {
     const int64_t *height = state->height;
-    double hoped = state->score;
-    for (int32_t l = 0, r; l < s->p->sections; l = r) {
-        for (r = l + 1; r < s->p->sections && height[r] == height[l];) r++;
-        int64_t left = l ? height[l - 1] : NO_NEIGHBOUR, right = r < s->p->sections ? height[r] : NO_NEIGHBOUR;
-        if (least(left, right) > height[l] && least(left, right) < NO_NEIGHBOUR)
-            hoped -= least_unused(s, state, l, r, least(left, right) - height[l]);
-        if (hoped == -INFINITY) return hoped;
+    int32_t sections = s->p->sections;
+    if (l) l--;
+    while (l && height[l - 1] == height[l]) l--;
+    if (r < sections) r++;
+    while (r < sections && height[r] == height[r - 1]) r++;
+    memset(state->unused + l, 0, sizeof *state->unused * (size_t)(r - l));
+    for (int32_t begin = l, end; begin < r; begin = end) {
+        for (end = begin + 1; end < r && height[end] == height[begin];) end++;
+        int64_t left = begin ? height[begin - 1] : NO_NEIGHBOUR, right = end < sections ? height[end] : NO_NEIGHBOUR;
+        int64_t top = least(left, right);
+        if (top > height[begin] && top < NO_NEIGHBOUR) state->unused[begin] = least_unused(s, state, begin, end, top - height[begin]);
     }
-    return hoped;
+    s->looks += r - l;
+}
+
+/* The score less what stays unused in the valleys at least. */
+static double hoped_of(const Beam *s, const State *state)
+{
+    double unused = 0.0;
+    for (int32_t i = 0; i < s->p->sections; i++) unused += state->unused[i];
+    return state->score - unused;
 }
