@@ -31,8 +31,8 @@ typedef struct {
 } BeamProblem;
 
 typedef struct {
-    double score, hoped; /* and less what will stay unused in its valleys at least */
-    uint64_t hash;       /* of what is placed */
+    double score;
+    uint64_t hash; /* of what is placed */
     int32_t node;  /* the last step to it; -1: none */
     int64_t *height, *reach;
     double *weight;  /* of a section: what a byte left unused there would count */
@@ -52,6 +52,15 @@ typedef struct {
 } Child;
 
 typedef struct {
+    const Child *next, *end; /* of the children of a valley: the best one that was not taken, and where they end */
+} Run;
+
+typedef struct {
+    double hoped;
+    int32_t number; /* among those that were made */
+} Rank;
+
+typedef struct {
     int64_t floor, left, right; /* heights: its own, and its neighbours' */
     int32_t l, r;
 } Valley;
@@ -59,11 +68,12 @@ typedef struct {
 typedef struct {
     const BeamProblem *p;
     int32_t words, *first; /* of waits; the first buffer that begins at a section or later */
-    State *now, *then, scratch;
+    State *now, *then, *made, scratch;
+    Rank *rank; /* of what was made, the best one first */
     int32_t states, waiting; /* how many; buffers that wait in the first one */
     Child *child;
-    const Child **run, **run_end, **taken; /* of a valley: its best child that was not taken, where its children end; all that were taken */
-    double *head;                          /* the score of that child; -infinite: there is none */
+    Run *run;
+    const Child **taken; /* all that were */
     int32_t runs;
     int32_t children;
     Step *step;
@@ -214,7 +224,7 @@ static void add_children(Beam *s, const State *state, const Valley *v, const Fit
         from[at] = (Child){score, state->hash + name_of(b), number, b, raised};
     }
     if (!count) return;
-    s->head[s->runs] = from->score, s->run[s->runs] = from, s->run_end[s->runs++] = from + count;
+    s->run[s->runs++] = (Run){from, from + count};
     s->children += count;
 }
 
@@ -270,39 +280,61 @@ static void become(Beam *s, State *to, const Child *c)
     to->node = s->steps++;
 }
 
+static int is_better(const Child *a, const Child *b) { return a->score > b->score || (a->score == b->score && a->hash < b->hash); }
+
+/* The runs are a heap: the one whose best child is the best of all comes first. */
+static void sink(Beam *s, int32_t at)
+{
+    Run run = s->run[at];
+    for (int32_t below; (below = 2 * at + 1) < s->runs; at = below) {
+        if (below + 1 < s->runs && is_better(s->run[below + 1].next, s->run[below].next)) below++;
+        if (!is_better(s->run[below].next, run.next)) break;
+        s->run[at] = s->run[below];
+    }
+    s->run[at] = run;
+}
+
 /* The best of the children that were not taken; NULL: all were. */
 static const Child *next_best(Beam *s)
 {
-    int32_t best = 0;
-    for (int32_t k = 1; k < s->runs; k++)
-        if (s->head[k] > s->head[best] || (s->head[k] == s->head[best] && s->head[k] > -INFINITY && s->run[k]->hash < s->run[best]->hash)) best = k;
-    if (!s->runs || s->head[best] == -INFINITY) return NULL;
-    const Child *taken = s->run[best]++;
-    s->head[best] = s->run[best] < s->run_end[best] ? s->run[best]->score : -INFINITY;
+    if (!s->runs) return NULL;
+    const Child *taken = s->run[0].next++;
+    if (s->run[0].next == s->run[0].end) s->run[0] = s->run[--s->runs];
+    if (s->runs) sink(s, 0);
     return taken;
+}
+
+static void swap_states(State *a, State *b)
+{
+    State last = *a;
+    *a = *b, *b = last;
 }
 
 /* Of the best children, of each that come to the same once, those are the states that follow whose valleys can be filled best. */
 static void choose(Beam *s)
 {
     int32_t count = 0, taken = 0, made = 0;
+    for (int32_t k = s->runs / 2 - 1; k >= 0; k--) sink(s, k);
     for (const Child *c; made < s->p->looked_ahead && (c = next_best(s)); taken++) {
         int is_known = 0;
         for (int32_t e = taken - 1; e >= 0 && !is_known && s->taken[e]->score - c->score < SAME; e--) is_known = s->taken[e]->hash == c->hash;
         s->taken[taken] = c;
         if (is_known) continue;
-        State *next = &s->then[count];
+        State *next = &s->made[made];
         become(s, next, c);
-        made++;
-        next->hoped = hoped_of(s, next);
+        double hoped = hoped_of(s, next);
         s->looks += s->p->sections;
-        if (next->hoped == -INFINITY) continue;
-        int32_t at = count++;
-        for (State last = *next; at > 0 && s->then[at - 1].hoped < last.hoped; at--) s->then[at] = s->then[at - 1], s->then[at - 1] = last;
+        if (hoped > -INFINITY) {
+            int32_t at = count++;
+            for (; at > 0 && s->rank[at - 1].hoped < hoped; at--) s->rank[at] = s->rank[at - 1];
+            s->rank[at] = (Rank){hoped, made};
+        }
+        made++;
     }
+    s->states = count < s->p->width ? count : s->p->width;
+    for (int32_t k = 0; k < s->states; k++) swap_states(&s->then[k], &s->made[s->rank[k].number]);
     State *last = s->now;
     s->now = s->then, s->then = last;
-    s->states = count < s->p->width ? count : s->p->width;
 }
 
 static int64_t peak_of(const Beam *s, const State *state)

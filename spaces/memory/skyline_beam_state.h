@@ -26,26 +26,27 @@ static void keep(State *state, const BeamProblem *p, int32_t b)
 static int make_room(Beam *s)
 {
     const BeamProblem *p = s->p;
-    size_t width = (size_t)p->width, ahead = (size_t)p->looked_ahead, valleys = width * ((size_t)p->raises + 1), children = valleys * (size_t)p->children;
-    size_t sections = (size_t)p->sections + 1;
+    size_t width = (size_t)p->width, ahead = (size_t)p->looked_ahead, sections = (size_t)p->sections + 1;
+    size_t valleys = width * ((size_t)p->raises + 1), children = valleys * (size_t)p->children;
     s->words = (p->n + 63) / 64;
     s->first = malloc(sizeof *s->first * sections);
-    s->now = calloc(ahead, sizeof *s->now);
-    s->then = calloc(ahead, sizeof *s->then);
+    s->now = calloc(width, sizeof *s->now);
+    s->then = calloc(width, sizeof *s->then);
+    s->made = calloc(ahead, sizeof *s->made);
+    s->rank = malloc(sizeof *s->rank * ahead);
     s->child = malloc(sizeof *s->child * children);
     s->taken = malloc(sizeof *s->taken * children);
     s->run = malloc(sizeof *s->run * valleys);
-    s->run_end = malloc(sizeof *s->run_end * valleys);
-    s->head = malloc(sizeof *s->head * valleys);
     s->step = malloc(sizeof *s->step * ahead * (size_t)p->n);
     s->fits = malloc(sizeof *s->fits * (size_t)p->n);
     s->weight_before = malloc(sizeof *s->weight_before * sections);
     s->filling = malloc(sizeof *s->filling * sections);
     s->left_reach = malloc(sizeof *s->left_reach * sections);
     s->right_reach = malloc(sizeof *s->right_reach * sections);
-    if (!s->first || !s->now || !s->then || !s->child || !s->taken || !s->run || !s->run_end || !s->head || !s->step || !s->fits) return 0;
+    if (!s->first || !s->now || !s->then || !s->made || !s->rank || !s->child || !s->taken || !s->run || !s->step || !s->fits) return 0;
     if (!s->weight_before || !s->filling || !s->left_reach || !s->right_reach) return 0;
-    return make_states(s, s->now, p->looked_ahead) && make_states(s, s->then, p->looked_ahead) && make_states(s, &s->scratch, 1);
+    return make_states(s, s->now, p->width) && make_states(s, s->then, p->width) && make_states(s, s->made, p->looked_ahead) &&
+           make_states(s, &s->scratch, 1);
 }
 
 static int prepare(Beam *s, const BeamProblem *p)
@@ -83,8 +84,9 @@ static void free_states(State *state, int32_t count)
 
 static void release(Beam *s)
 {
-    free_states(s->now, s->p->looked_ahead);
-    free_states(s->then, s->p->looked_ahead);
+    free_states(s->now, s->p->width);
+    free_states(s->then, s->p->width);
+    free_states(s->made, s->p->looked_ahead);
     free_states(&s->scratch, 1);
     free(s->first);
     free(s->now);
@@ -92,8 +94,8 @@ static void release(Beam *s)
     free(s->child);
     free(s->taken);
     free(s->run);
-    free(s->run_end);
-    free(s->head);
+    free(s->made);
+    free(s->rank);
     free(s->step);
     free(s->fits);
     free(s->weight_before);
