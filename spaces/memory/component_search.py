@@ -85,8 +85,8 @@ LARGE_SHARES = {
 """How the work is divided from LARGE buffers on, about which a question is seldom answered, and among ways for what they are glued to."""
 
 FEW_POINTS_SHARES = {
-    "goal": 1,
-    "way": 0.5,
+    "goal": 0.3,
+    "way": 0.15,
     "glued": 2,
     "loose": 2,
     "lives": 48,
