@@ -63,7 +63,7 @@ FRESH_SHARE = 0.2
 LEAST_KEPT = 0.5
 """The least share of a placement's height below which buffers stay where they are."""
 
-HEADERS = ("skyline_beam_state.h", "skyline_beam_unused.h", "clock.h")
+HEADERS = ("skyline_beam_state.h", "skyline_beam_unused.h", "skyline_beam_choice.h", "clock.h")
 
 (_KernelProblem,) = structures(Path(__file__).with_name("skyline_beam.c"), "BeamProblem")
 

@@ -181,7 +181,8 @@ def test_of_many_that_live_equally_long_some_lay_elsewhere() -> None:
     rows = np.array([[0, 7, 50], [0, 7, 30], [5, 7, 160], [5, 9, 37], [0, 5, 100], [0, 5, 60], [0, 5, 37]])
     lower, upper, size = (np.ascontiguousarray(column) for column in rows.T)
     buffers = BufferArrays(lower, upper, size, np.ones_like(size))
-    whole = reglued(buffers, RegluingLimits(LOOKS, seconds=0.0), 1).whole  # without time it ends with what begins at the first point
+    # Without time it ends with what begins at the first point.
+    whole = reglued(buffers, RegluingLimits(LOOKS, seconds=0.0), 1).whole
     assert whole is not None
     behind, first, second, mate = whole.group[3:].tolist()
     assert first == second != mate == behind
