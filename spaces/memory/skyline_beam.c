@@ -24,7 +24,7 @@ typedef struct {
     const double *credit; /* of a buffer: what it is worth to have it placed, in bytes left unused at a section of the largest live sum */
     double steepness;       /* a byte left unused counts exp(steepness * (reach / bound - 1)) */
     int64_t bound, capacity; /* the largest live sum; what no section may reach above */
-    int32_t width, looked_ahead; /* states at a time; so many children are made, of which those with the least that will stay unused follow */
+    int32_t width, looked_ahead; /* states at a time; so many children are made, of which the best ones by what will stay unused follow */
     int32_t children, raises;    /* of each state, and for each valley of it; valleys given up though something fits */
     int64_t nanoseconds;
     const volatile int32_t *stop; /* set by another thread */
