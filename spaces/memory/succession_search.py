@@ -64,9 +64,11 @@ GOOD_VARIATIONS = 4
 REGLUING_SHARES = (math.inf, math.inf, 0.5, math.inf, math.inf, 1.0, 0.25)
 """The share of the way up to the least peak that live sums may rise by in regluings, one after the other."""
 
-LIKENESSES, EXACT_LIKENESSES, CROWDED_EXACT_LIKENESSES = (1.0, 0.7), (0.001, 1.0, 0.001, 0.001), (0.001, 1.0, 0.01, 0.001)
-"""How much sizes differ that lay beside each other, in regluings one after the other; and where many are the same to the byte, also where
-many begin and end at each point."""
+LIKENESSES, EXACT_LIKENESSES = (1.0, 0.7), (0.001, 1.0, 0.001, 0.001)
+"""How much sizes differ that lay beside each other, in regluings one after the other; and where many are the same to the byte."""
+
+CROWDED_EXACT_LIKENESSES = (0.001, 1.0, 0.01, 0.001)
+"""And where, besides, many begin and end at each point."""
 
 MANY_EXACT = 0.05
 """The share of buffers with a mate of exactly their size from which on many are the same."""
