@@ -67,9 +67,6 @@ REGLUING_SHARES = (math.inf, math.inf, 0.5, math.inf, math.inf, 1.0, 0.25)
 LIKENESSES, EXACT_LIKENESSES = (1.0, 0.7), (0.001, 1.0, 0.001, 0.001)
 """How much sizes differ that lay beside each other, in regluings one after the other; and where many are the same to the byte."""
 
-CROWDED_EXACT_LIKENESSES = (0.001, 1.0, 0.01, 0.001)
-"""And where, besides, many begin and end at each point."""
-
 MANY_EXACT = 0.05
 """The share of buffers with a mate of exactly their size from which on many are the same."""
 
@@ -141,8 +138,7 @@ class SuccessionSearch:
         self._is_crowded = self._is_patient = self._can_reglue and at_a_section >= CROWDED_AT_A_SECTION
         is_exact = share_with_exact_mates(buffers) > MANY_EXACT
         most_at_a_section = MOST_EXACT_AT_A_SECTION if is_exact else MOST_AT_A_SECTION
-        exact = CROWDED_EXACT_LIKENESSES if self._is_crowded else EXACT_LIKENESSES
-        self._likenesses = exact if is_exact else LIKENESSES
+        self._likenesses = EXACT_LIKENESSES if is_exact else LIKENESSES
         self._patience, self._reglued = FIRST_PATIENCE if self._is_crowded else 1, 0
         self._seconds = math.inf
         self._gluings: list[_Gluing] = []
