@@ -143,11 +143,13 @@ def most_frequent_size(instance: Instance) -> int:
 
 def block_size(size: int, unit: int) -> int:
     """ComputeBlockSize: the next multiple of the most frequent size (25 with a unit of 16 is 32)."""
-    return max(-(-size // unit), 1) * unit
+    return -(-size // unit) * unit
 
 
 def _first_free(live: list[_Block], i: int, buffer: Buffer, block: int) -> _Block:
-    """Line 14: the least n such that n * blockSize to (n + 1) * blockSize is free (and aligned)."""
+    """Line 14: the least n such that n * blockSize to (n + 1) * blockSize is free (and aligned). What takes no byte lies at the bottom."""
+    if not buffer.size:
+        return 0, 0, i
     aligned = buffer.alignment // gcd(buffer.alignment, block)  # every so many blocks
     n = 0
     for start, end, _ in live:

@@ -24,7 +24,8 @@ typedef struct {
     const double *credit; /* of a buffer: what it is worth to have it placed, in bytes left unused at a section of the largest live sum */
     double steepness;       /* a byte left unused counts exp(steepness * (reach / bound - 1)) */
     int64_t bound, capacity; /* the largest live sum; what no section may reach above */
-    int32_t width, children, raises; /* states at a time; of each, and for each valley of it; valleys given up though something fits */
+    int32_t width, looked_ahead; /* states at a time; so many children are made, of which the best ones by what will stay unused follow */
+    int32_t children, raises;    /* of each state, and for each valley of it; valleys given up though something fits */
     int64_t nanoseconds;
     const volatile int32_t *stop; /* set by another thread */
 } BeamProblem;
@@ -35,6 +36,7 @@ typedef struct {
     int32_t node;  /* the last step to it; -1: none */
     int64_t *height, *reach;
     double *weight;  /* of a section: what a byte left unused there would count */
+    double *unused;  /* of the section where a valley begins: what it costs that nothing can fill it; of others 0 */
     uint64_t *waits; /* a bit a buffer */
 } State;
 
@@ -50,6 +52,15 @@ typedef struct {
 } Child;
 
 typedef struct {
+    const Child *next, *end; /* of the children of a valley: the best one that was not taken, and where they end */
+} Run;
+
+typedef struct {
+    double hoped;
+    int32_t number; /* among those that were made */
+} Rank;
+
+typedef struct {
     int64_t floor, left, right; /* heights: its own, and its neighbours' */
     int32_t l, r;
 } Valley;
@@ -57,23 +68,23 @@ typedef struct {
 typedef struct {
     const BeamProblem *p;
     int32_t words, *first; /* of waits; the first buffer that begins at a section or later */
-    State *now, *then, scratch;
+    State *now, *then, *made, scratch;
+    Rank *rank; /* of what was made, the best one first */
     int32_t states, waiting; /* how many; buffers that wait in the first one */
     Child *child;
-    const Child **run, **run_end, **taken; /* of a valley: its best child that was not taken, where its children end; all that were taken */
-    double *head;                          /* the score of that child; -infinite: there is none */
+    Run *run;
+    const Child **taken; /* all that were */
     int32_t runs;
     int32_t children;
     Step *step;
     int32_t steps;
     int32_t *fits;            /* the buffers that fit into a valley */
     double *weight_before;   /* of a section of a valley: what those of the valley before it weigh together */
+    int64_t *filling; /* of a section: the bytes that wait and fit into its valley */
     int64_t *left_reach, *right_reach; /* and the highest reach of those before it, and from it on */
     double scale;
     int64_t looks;
 } Beam;
-
-#include "skyline_beam_state.h"
 
 static uint64_t mixed(uint64_t x)
 {
@@ -93,11 +104,15 @@ static int64_t align_up(int64_t address, int64_t alignment)
 static inline int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 static inline int64_t most(int64_t a, int64_t b) { return a > b ? a : b; }
 
+#include "skyline_beam_unused.h"
+#include "skyline_beam_state.h"
+
 static void copy_state(const Beam *s, State *to, const State *from)
 {
     memcpy(to->height, from->height, sizeof *to->height * (size_t)s->p->sections);
     memcpy(to->reach, from->reach, sizeof *to->reach * (size_t)s->p->sections);
     memcpy(to->weight, from->weight, sizeof *to->weight * (size_t)s->p->sections);
+    memcpy(to->unused, from->unused, sizeof *to->unused * (size_t)s->p->sections);
     memcpy(to->waits, from->waits, sizeof *to->waits * (size_t)s->words);
     to->score = from->score, to->hash = from->hash, to->node = from->node;
 }
@@ -209,7 +224,7 @@ static void add_children(Beam *s, const State *state, const Valley *v, const Fit
         from[at] = (Child){score, state->hash + name_of(b), number, b, raised};
     }
     if (!count) return;
-    s->head[s->runs] = from->score, s->run[s->runs] = from, s->run_end[s->runs++] = from + count;
+    s->run[s->runs++] = (Run){from, from + count};
     s->children += count;
 }
 
@@ -241,11 +256,14 @@ static void become(Beam *s, State *to, const Child *c)
 {
     const BeamProblem *p = s->p;
     int32_t b = c->buffer;
+    int32_t changed_l = p->sections, changed_r = 0;
     copy_state(s, to, &s->now[c->state]);
     for (int32_t k = 0; k < c->raised; k++) {
         Valley v = lowest_valley(s, to);
         look_at_sections(s, to, &v);
         give_up(s, to, &v);
+        if (v.l < changed_l) changed_l = v.l;
+        if (v.r > changed_r) changed_r = v.r;
     }
     Valley v = lowest_valley(s, to);
     Fitting f = fitting(s, to, &v);
@@ -257,36 +275,12 @@ static void become(Beam *s, State *to, const Child *c)
     for (int32_t i = p->lo[b]; i < p->hi[b]; i++) to->height[i] += p->size[b];
     to->waits[b >> 6] &= ~((uint64_t)1 << (b & 63));
     to->score = c->score, to->hash = c->hash;
+    look_at_valleys(s, to, v.l < changed_l ? v.l : changed_l, v.r > changed_r ? v.r : changed_r);
     s->step[s->steps] = (Step){to->node, b, begin};
     to->node = s->steps++;
 }
 
-/* The best of the children that were not taken; NULL: all were. */
-static const Child *next_best(Beam *s)
-{
-    int32_t best = 0;
-    for (int32_t k = 1; k < s->runs; k++)
-        if (s->head[k] > s->head[best] || (s->head[k] == s->head[best] && s->head[k] > -INFINITY && s->run[k]->hash < s->run[best]->hash)) best = k;
-    if (!s->runs || s->head[best] == -INFINITY) return NULL;
-    const Child *taken = s->run[best]++;
-    s->head[best] = s->run[best] < s->run_end[best] ? s->run[best]->score : -INFINITY;
-    return taken;
-}
-
-/* The best children, of each that come to the same once, are the states that follow. */
-static void choose(Beam *s)
-{
-    int32_t count = 0, taken = 0;
-    for (const Child *c; count < s->p->width && (c = next_best(s)); taken++) {
-        int is_known = 0;
-        for (int32_t e = taken - 1; e >= 0 && !is_known && s->taken[e]->score - c->score < SAME; e--) is_known = s->taken[e]->hash == c->hash;
-        s->taken[taken] = c;
-        if (!is_known) become(s, &s->then[count++], c);
-    }
-    State *last = s->now;
-    s->now = s->then, s->then = last;
-    s->states = count;
-}
+#include "skyline_beam_choice.h"
 
 static int64_t peak_of(const Beam *s, const State *state)
 {

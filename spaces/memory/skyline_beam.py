@@ -3,7 +3,9 @@
 Where there are few points, many buffers live equally long or nearly so, and what fills a gap between two others is a matter of sizes. A
 state is a placement of some buffers from below. Its lowest valley gets one of the buffers that are live within it, or rises to its lower
 neighbour; what is left beside the buffer, and holds nothing that waits, rises too. Of all that follows so from a number of states, the best
-ones are the next states (beam search, Lowerre 1976; for strip packing Bortfeldt and Jungmann 2012).
+ones are the next states (beam search, Lowerre 1976; for strip packing Bortfeldt and Jungmann 2012): twice as many as are kept are made, and
+the filter is what each must leave unused in its valleys, which all that waits and is live within them cannot fill (filtered beam search, Ow
+and Morton 1988).
 
 A state is worth the credits of what it has placed less what it leaves unused. A byte left unused counts the more, the higher its section
 will reach when all of it is placed, and no section may reach as high as the peaks that are kept. Large buffers and long lives have more
@@ -39,8 +41,9 @@ FEWEST_AT_A_SECTION = 8
 MOST_BUFFERS = 20_000
 """Buffers above which it is not tried: a placement would take seconds."""
 
-WIDTH, CHILDREN, RAISES = 40, 3, 1
-"""States at a time; buffers that are tried for a valley; how many valleys of a state may rise though something fits in."""
+WIDTH, LOOKED_AHEAD, CHILDREN, RAISES = 40, 80, 3, 1
+"""States at a time; children that are looked at for them; buffers tried for a valley;
+how many valleys of a state may rise though something fits in."""
 
 STEEPNESS = 50.0
 """A byte left unused counts exp(STEEPNESS * s) in a section that will reach a share s above the largest live sum."""
@@ -60,6 +63,8 @@ FRESH_SHARE = 0.2
 LEAST_KEPT = 0.5
 """The least share of a placement's height below which buffers stay where they are."""
 
+HEADERS = ("skyline_beam_state.h", "skyline_beam_unused.h", "skyline_beam_choice.h", "clock.h")
+
 (_KernelProblem,) = structures(Path(__file__).with_name("skyline_beam.c"), "BeamProblem")
 
 
@@ -67,7 +72,7 @@ LEAST_KEPT = 0.5
 def load_beam() -> ctypes.CDLL | None:
     """The library; None when there is no working C compiler."""
     folder = Path(__file__).parent
-    loaded = load_library(folder / "skyline_beam.c", [folder / "skyline_beam_state.h", folder / "clock.h"])
+    loaded = load_library(folder / "skyline_beam.c", [folder / name for name in HEADERS])
     if loaded is None:
         return None
     library, pointer = loaded.library, ctypes.c_void_p
@@ -149,7 +154,7 @@ class BeamSearch:
         columns = [np.ascontiguousarray(column[order]) for column in sorted_ones]
         flag = StopFlag()
         limit_ns = int(max(seconds, 0.0) * 1e9) if seconds < LONGEST_S else UNLIMITED_NS
-        limits = (STEEPNESS, int(live.max()), capacity, WIDTH, CHILDREN, RAISES, limit_ns, flag.address)
+        limits = (STEEPNESS, int(live.max()), capacity, WIDTH, LOOKED_AHEAD, CHILDREN, RAISES, limit_ns, flag.address)
         addresses = (column.ctypes.data for column in columns)
         problem = _KernelProblem(len(buffers), count, live.ctypes.data, *addresses, *limits)
         found, looks = np.zeros(len(buffers), dtype=np.int64), np.zeros(1, dtype=np.int64)

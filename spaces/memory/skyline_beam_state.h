@@ -4,11 +4,12 @@ static int make_states(Beam *s, State *state, int32_t count)
 {
     size_t sections = (size_t)s->p->sections;
     for (int32_t k = 0; k < count; k++) {
-        state[k].height = malloc((2 * sizeof(int64_t) + sizeof(double)) * sections + sizeof(uint64_t) * (size_t)s->words);
+        state[k].height = malloc(2 * (sizeof(int64_t) + sizeof(double)) * sections + sizeof(uint64_t) * (size_t)s->words);
         if (!state[k].height) return 0;
         state[k].reach = state[k].height + sections;
         state[k].weight = (double *)(state[k].reach + sections);
-        state[k].waits = (uint64_t *)(state[k].weight + sections);
+        state[k].unused = state[k].weight + sections;
+        state[k].waits = (uint64_t *)(state[k].unused + sections);
     }
     return 1;
 }
@@ -25,25 +26,27 @@ static void keep(State *state, const BeamProblem *p, int32_t b)
 static int make_room(Beam *s)
 {
     const BeamProblem *p = s->p;
-    size_t width = (size_t)p->width, valleys = width * ((size_t)p->raises + 1), children = valleys * (size_t)p->children;
-    size_t sections = (size_t)p->sections + 1;
+    size_t width = (size_t)p->width, ahead = (size_t)p->looked_ahead, sections = (size_t)p->sections + 1;
+    size_t valleys = width * ((size_t)p->raises + 1), children = valleys * (size_t)p->children;
     s->words = (p->n + 63) / 64;
     s->first = malloc(sizeof *s->first * sections);
     s->now = calloc(width, sizeof *s->now);
     s->then = calloc(width, sizeof *s->then);
+    s->made = calloc(ahead, sizeof *s->made);
+    s->rank = malloc(sizeof *s->rank * ahead);
     s->child = malloc(sizeof *s->child * children);
     s->taken = malloc(sizeof *s->taken * children);
     s->run = malloc(sizeof *s->run * valleys);
-    s->run_end = malloc(sizeof *s->run_end * valleys);
-    s->head = malloc(sizeof *s->head * valleys);
-    s->step = malloc(sizeof *s->step * width * (size_t)p->n);
+    s->step = malloc(sizeof *s->step * ahead * (size_t)p->n);
     s->fits = malloc(sizeof *s->fits * (size_t)p->n);
     s->weight_before = malloc(sizeof *s->weight_before * sections);
+    s->filling = malloc(sizeof *s->filling * sections);
     s->left_reach = malloc(sizeof *s->left_reach * sections);
     s->right_reach = malloc(sizeof *s->right_reach * sections);
-    if (!s->first || !s->now || !s->then || !s->child || !s->taken || !s->run || !s->run_end || !s->head || !s->step || !s->fits) return 0;
-    if (!s->weight_before || !s->left_reach || !s->right_reach) return 0;
-    return make_states(s, s->now, p->width) && make_states(s, s->then, p->width) && make_states(s, &s->scratch, 1);
+    if (!s->first || !s->now || !s->then || !s->made || !s->rank || !s->child || !s->taken || !s->run || !s->step || !s->fits) return 0;
+    if (!s->weight_before || !s->filling || !s->left_reach || !s->right_reach) return 0;
+    return make_states(s, s->now, p->width) && make_states(s, s->then, p->width) && make_states(s, s->made, p->looked_ahead) &&
+           make_states(s, &s->scratch, 1);
 }
 
 static int prepare(Beam *s, const BeamProblem *p)
@@ -66,6 +69,7 @@ static int prepare(Beam *s, const BeamProblem *p)
         begin->reach[i] += begin->height[i];
         begin->weight[i] = exp(s->scale * (double)(begin->reach[i] - p->bound));
     }
+    look_at_valleys(s, begin, 0, p->sections);
     begin->node = -1;
     s->states = 1;
     for (int32_t i = 0; i < p->sections; i++)
@@ -82,6 +86,7 @@ static void release(Beam *s)
 {
     free_states(s->now, s->p->width);
     free_states(s->then, s->p->width);
+    free_states(s->made, s->p->looked_ahead);
     free_states(&s->scratch, 1);
     free(s->first);
     free(s->now);
@@ -89,11 +94,12 @@ static void release(Beam *s)
     free(s->child);
     free(s->taken);
     free(s->run);
-    free(s->run_end);
-    free(s->head);
+    free(s->made);
+    free(s->rank);
     free(s->step);
     free(s->fits);
     free(s->weight_before);
+    free(s->filling);
     free(s->left_reach);
     free(s->right_reach);
 }

@@ -80,9 +80,11 @@ FIRST_PATIENCE = 4
 MOST_LOOKS = 1_000_000_000
 """Looks of one regluing at most: some seconds."""
 
-CROWDED_AT_A_SECTION, MOST_AT_A_SECTION = 4, 15
-"""Buffers for each section from which on many begin and end at each point, where only regluing finds out who lay beside whom; and above
-which nothing does, as too many live equally long by chance."""
+CROWDED_AT_A_SECTION = 4
+"""Buffers for each section from which on many begin and end at each point, where only regluing finds out who lay beside whom."""
+
+MOST_AT_A_SECTION, MOST_EXACT_AT_A_SECTION = 11, 15
+"""Buffers for each section above which nothing does, as too many live equally long by chance; and where many sizes are the same."""
 
 REGLUINGS_AT_ONCE = 4
 """Regluings before another way's turn, as long as each leaves a single block: no two leave the same bytes unused."""
@@ -135,6 +137,7 @@ class SuccessionSearch:
         at_a_section = len(buffers) / max(buffers.sections[2], 1)
         self._is_crowded = self._is_patient = self._can_reglue and at_a_section >= CROWDED_AT_A_SECTION
         is_exact = share_with_exact_mates(buffers) > MANY_EXACT
+        most_at_a_section = MOST_EXACT_AT_A_SECTION if is_exact else MOST_AT_A_SECTION
         self._likenesses = EXACT_LIKENESSES if is_exact else LIKENESSES
         self._patience, self._reglued = FIRST_PATIENCE if self._is_crowded else 1, 0
         self._seconds = math.inf
@@ -146,7 +149,7 @@ class SuccessionSearch:
         self.spent = 0
         """Work so far, in buffers looked at."""
         is_large = len(buffers) > MOST_BUFFERS or int(buffers.conflicts.sum()) > MOST_PAIRS
-        self.exhausted = is_large or at_a_section > MOST_AT_A_SECTION
+        self.exhausted = is_large or at_a_section > most_at_a_section
         """Whether hardly any buffers follow one another."""
 
     def is_promising(self, peak_bytes: int) -> bool:

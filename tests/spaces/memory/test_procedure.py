@@ -66,3 +66,11 @@ def test_blocks_are_aligned_without_trying_every_block_in_between() -> None:
     )
     offsets = {residence.id: residence.offset for residence in block_allocation(instance).residences}
     assert offsets == {"a": 0, "b": 3 << 40, "c": 30}
+
+
+def test_what_takes_no_byte_lies_at_the_bottom() -> None:
+    """It takes no block, above which its empty end would be the peak."""
+    empty = make((0, 1, 0), (0, 1, 0))
+    assert block_allocation(empty).peak_bytes == block_allocation(empty, 1024).peak_bytes == 0
+    mixed = make((0, 3, 32), (0, 3, 0), (1, 3, 0), (1, 3, 32))
+    assert sorted(r.offset for r in block_allocation(mixed).residences) == [0, 0, 0, 32]

@@ -173,3 +173,16 @@ def test_the_first_gluing_keeps_to_the_limits_too() -> None:
 def test_nothing_is_not_reglued() -> None:
     none = np.zeros(0, dtype=np.int64)
     assert not can_reglue(BufferArrays(none, none, none, none))
+
+
+def test_of_many_that_live_equally_long_some_lay_elsewhere() -> None:
+    """Three live from 0 to 5, of which the last one has a mate of exactly its size behind it. Two alone that live from 0 to 7 are stacked
+    before any of the three; what meets where their neighbour begins is looked at then, and the mates find each other."""
+    rows = np.array([[0, 7, 50], [0, 7, 30], [5, 7, 160], [5, 9, 37], [0, 5, 100], [0, 5, 60], [0, 5, 37]])
+    lower, upper, size = (np.ascontiguousarray(column) for column in rows.T)
+    buffers = BufferArrays(lower, upper, size, np.ones_like(size))
+    # Without time it ends with what begins at the first point.
+    whole = reglued(buffers, RegluingLimits(LOOKS, seconds=0.0), 1).whole
+    assert whole is not None
+    behind, first, second, mate = whole.group[3:].tolist()
+    assert first == second != mate == behind

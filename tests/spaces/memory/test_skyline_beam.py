@@ -5,10 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from kilotune.codegen.arrays import IntArray
+from kilotune.spaces.memory import skyline_beam
 from kilotune.spaces.memory.arrays import BufferArrays
 from kilotune.spaces.memory.checker import check_placement
+from kilotune.spaces.memory.exact import minimise_peak
 from kilotune.spaces.memory.instance import Instance, Placement
 from kilotune.spaces.memory.skyline import SkylineSearch
 from kilotune.spaces.memory.skyline_beam import BeamSearch, has_few_points, load_beam
@@ -48,6 +51,26 @@ def test_placements_are_valid(instance: Instance) -> None:
         named = zip((buffer.id for buffer in instance.buffers), offsets.tolist(), strict=True)
         assert check_placement(instance, Placement(dict(named))) == int((found + buffers.size[there]).max())
     assert placed
+
+
+@settings(max_examples=150, deadline=None)
+@given(instances(most=7, aligned=False), st.integers(0, 3))
+def test_with_room_for_all_states_the_optimum_is_met(instance: Instance, seed: int) -> None:
+    """Whatever is filtered out for what it must leave unused would have ended above the capacity."""
+    instance = Instance("made", tuple(b for b in instance.buffers if b.size))
+    if not instance.buffers:
+        return
+    buffers = BufferArrays.of(instance)
+    bound = int(buffers.section_bytes.max())
+    *_, proved = minimise_peak(buffers, bound)
+    assert proved.done
+    with pytest.MonkeyPatch.context() as patch:
+        for name, many in (("WIDTH", 4000), ("LOOKED_AHEAD", 4000), ("CHILDREN", 7), ("RAISES", 7)):
+            patch.setattr(skyline_beam, name, many)
+        patch.setattr(BeamSearch, "_capacity", lambda search, peak: proved.peak_bytes)
+        found = BeamSearch(buffers, seed).placement(pile(buffers))
+    assert found is not None
+    assert int((found + buffers.size).max()) == proved.peak_bytes
 
 
 @pytest.mark.parametrize("seed", range(2))
