@@ -1,12 +1,16 @@
 """Candidates per CPU-second of one process, beside the public tool's, on whole training sets.
 
-    python -m kilotune.experiments.benchmarks.simulator [MODEL ...]
+    python -m kilotune.experiments.benchmarks.simulator [--batches SECONDS] [MODEL ...]
 
 Each model: random 8/16-bit assignments of its shiftry space, lowered and run in batches; CPU seconds of this process
 only. The multiply-accumulate rate is set against the machine's peak, which is measured here too: `peak.c`, products and
 sums in registers, with no memory at all. Beside that rate of full evaluations, what a search gets (*effective*): all
 changes of one decision of a candidate, which share beginnings and may be given up early, in batches as large as those of
-random ones; and a whole local search, whose batches are small.
+random ones; and a whole local search, whose batches are small. `--batches`: the batches of random candidates alone, for so many
+CPU-seconds, for a profiler to watch:
+
+    OPENBLAS_NUM_THREADS=1 perf record -F 1500 python -m kilotune.experiments.benchmarks.simulator --batches 4 lenet-digits
+    perf report --stdio --sort dso,symbol
 """
 
 from __future__ import annotations
@@ -15,6 +19,7 @@ import argparse
 import ctypes
 import statistics
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,7 +28,6 @@ import numpy as np
 from kilotune.codegen import ir
 from kilotune.evaluators.compiled_library import load_library
 from kilotune.evaluators.executors.in_process import InProcessExecutor
-from kilotune.evaluators.fixed_point.measuring import Task
 from kilotune.evaluators.fixed_point.simulator import Backend
 from kilotune.experiments.problems.fixed_point.problem import build_problem, resolve_input
 from kilotune.experiments.requests.request import TuneRequest
@@ -142,21 +146,39 @@ def peak_macs_per_cpu_s() -> float:
 
 
 def main() -> None:
-    """Print one row a model."""
+    """Print what was asked for."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("models", nargs="*", default=MODELS, metavar="MODEL", help="bundled models, or folders")
-    names = parser.parse_args().models
+    parser.add_argument(
+        "--batches", type=float, metavar="SECONDS", help="only these, of the first backend, for a profiler"
+    )
+    asked = parser.parse_args()
+    if asked.batches:
+        for name in asked.models:
+            print(
+                f"{Path(name).name}: {speed(space_of(name), asked.batches).candidates_per_cpu_s:.0f} candidates a CPU-second"
+            )
+        return
+    print_rates(asked.models)
+
+
+def space_of(name: str, backend: Backend = Backend.AUTO) -> ShiftrySpace:
+    """The shiftry space of a bundled model or a model's folder, measured that way."""
+    problem = build_problem(TuneRequest("shiftry", str(resolve_input(name)), "random"))
+    assert isinstance(problem.space, ShiftrySpace)
+    return ShiftrySpace(problem.space.task, problem.space.options, backend)
+
+
+def print_rates(names: Sequence[str]) -> None:
+    """One row a model and backend."""
     peak = peak_macs_per_cpu_s()
     print(f"integer peak of this machine: {peak / 1e9:.0f} G multiply-accumulates per CPU-second\n")
     print(
         f"{'model':<22}{'backend':<34}{'candidates/CPU-s':>17}{'public tool':>12}{'ratio':>8}{'of peak':>9}{'changes':>9}{'search':>8}"
     )
     for name in names:
-        problem = build_problem(TuneRequest("shiftry", str(resolve_input(name)), "random"))
-        assert isinstance(problem.space, ShiftrySpace)
-        task: Task = problem.space.task
         for backend in (Backend.AUTO, Backend.NUMPY):
-            space = ShiftrySpace(task, problem.space.options, backend)
+            space = space_of(name, backend)
             measured = speed(space, 2.0)
             tool = PUBLIC_TOOL.get(Path(name).name)
             effective = ""
