@@ -40,20 +40,20 @@ def drifted(
     return np.asarray(conductances * ((seconds + FIRST_READ_SECONDS) / FIRST_READ_SECONDS) ** -exponents)
 
 
-def read(conductances: FloatArray, targets: FloatArray, seconds: float, generator: np.random.Generator) -> FloatArray:
-    """What reading them gives: 1/f noise since programming; no conductance is negative."""
+def read(conductances: FloatArray, fresh: FloatArray, seconds: float, generator: np.random.Generator) -> FloatArray:
+    """What reading them gives: 1/f noise since programming, as strong as what was programmed (`fresh`) says; none is negative."""
     with np.errstate(divide="ignore"):
-        strength = np.minimum(0.0088 / targets**0.65, 0.2)
+        strength = np.minimum(0.0088 / fresh**0.65, 0.2)
     since = seconds + FIRST_READ_SECONDS
     spread = np.sqrt(np.log((since + READ_PULSE_SECONDS) / (2 * READ_PULSE_SECONDS)))
-    return np.asarray(conductances * np.maximum(1 + strength * spread * generator.standard_normal(targets.shape), 0))
+    return np.asarray(conductances * np.maximum(1 + strength * spread * generator.standard_normal(fresh.shape), 0))
 
 
 def weights_after(weights: FloatArray, largest: float, seconds: float, generator: np.random.Generator) -> FloatArray:
     """What a matrix of weights [columns, rows] of a layer, whose largest magnitude is given, computes with so long after programming.
 
-    The drift that all columns have in common is compensated by one factor, as in the toolkit: what the columns give together of
-    ones after programming, over what they give now.
+    The drift that all columns have in common is compensated by one factor, as in the toolkit: what the columns give together of one
+    row after the other, in magnitude, after programming, over what they give now.
     """
     if not largest:
         return weights
@@ -61,7 +61,7 @@ def weights_after(weights: FloatArray, largest: float, seconds: float, generator
     for sign in (1, -1):
         targets = np.maximum(sign * weights, 0) / largest
         fresh = programmed(targets, generator)
-        sides.append((fresh, read(drifted(fresh, targets, seconds, generator), targets, seconds, generator)))
+        sides.append((fresh, read(drifted(fresh, targets, seconds, generator), fresh, seconds, generator)))
     fresh, now = (plus - minus for plus, minus in zip(*sides, strict=True))
-    before, after = (float(np.abs(matrix.sum(axis=1)).sum()) for matrix in (fresh, now))
+    before, after = (float(np.abs(matrix).sum()) for matrix in (fresh, now))
     return np.asarray(now * largest * (before / after if after else 1.0))

@@ -67,6 +67,16 @@ def test_what_drifts_together_is_compensated() -> None:
     assert np.array_equal(weights_after(0 * weights, 0.0, 20.0, generator()), 0 * weights)
 
 
+def test_few_columns_whose_weights_cancel_are_compensated_too() -> None:
+    """One column of 64 weights with both signs: its sum is nearly nothing, and says nothing of the drift."""
+    drawn = np.random.default_rng(1)
+    for _ in range(50):
+        weights = drawn.normal(0, 30, (1, 64))
+        found = weights_after(weights, float(np.abs(weights).max()), 3e7, drawn)
+        gain = float((found * weights).sum() / (weights * weights).sum())
+        assert gain == pytest.approx(1, abs=0.2)
+
+
 @pytest.mark.parametrize(("cell_bits", "converter_bits"), [(0, None), (2, None), (2, 6), (0, 8)])
 def test_exact_cells_and_converters_give_the_integers(cell_bits: int, converter_bits: int | None) -> None:
     """Also where a layer is cut into many crossbars, weights into slices, and converters round."""
