@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from kilotune.codegen.cm.access import AccessPattern, Rectangle, allowed, counts, is_read
-from kilotune.codegen.cm.lcu import WrongStateMachineError, loop_nest, state_machine
+from kilotune.codegen.cm.lcu import WrongStateMachineError, loop_nest, source_of, state_machine
 from kilotune.codegen.cm.polyhedral import Dependences, dependences
 from kilotune.codegen.onnx.graph import Window
 from tests.codegen.cm.readings import allowed_by_definition, pixels_read, random_reading, released_by_definition
@@ -145,6 +145,25 @@ def test_dilated_windows_of_an_image_taken_apart(by_columns: bool, rows: slice) 
     assert released == released_by_definition(reading)
 
 
+@pytest.mark.parametrize("by_columns", [False, True])
+def test_tables_where_isl_errs_both_ways(monkeypatch: pytest.MonkeyPatch, by_columns: bool) -> None:
+    def erring(reading: AccessPattern, *, coalesced: bool) -> Dependences:
+        raise isl.Error(f"of {reading}, coalesced: {coalesced}")
+
+    windows = (Window((2, 3), (1, 2), (1, 1, 0, 2), (3, 1)), Window((1, 1), (2, 1), (0, 0, 0, 0)))
+    reading = AccessPattern(windows, Rectangle(1, 4, 0, 5), Rectangle(0, 7, 1, 8, by_columns))
+    relations = state_machine(reading)
+    monkeypatch.setattr("kilotune.codegen.cm.lcu.dependences", erring)
+    tables = state_machine(reading)
+    assert tables.initial() == relations.initial()
+    limits = [tables.written(*reading.writer.pixel(i)) for i in range(reading.writer.size)]
+    assert any(limits)
+    assert limits == [relations.written(*reading.writer.pixel(i)) for i in range(reading.writer.size)]
+    assert [tables.keeps(*p) for p in map(reading.reader.pixel, range(reading.reader.size))] == [
+        relations.keeps(*p) for p in map(reading.reader.pixel, range(reading.reader.size))
+    ]
+
+
 @pytest.mark.parametrize(("relation", "function"), [("initial", "initial"), ("S", "written"), ("keeps", "keeps")])
 def test_a_relation_with_a_piece_less_makes_no_state_machine(
     monkeypatch: pytest.MonkeyPatch, relation: str, function: str
@@ -154,7 +173,11 @@ def test_a_relation_with_a_piece_less_makes_no_state_machine(
         whole = getattr(found, relation)
         return replace(found, **{relation: whole.subtract(whole.lexmax() if relation == "initial" else whole)})
 
+    def lacking_too(reading: AccessPattern) -> str:
+        return source_of(lacking(reading, coalesced=False), reading.writer)
+
     monkeypatch.setattr("kilotune.codegen.cm.lcu.dependences", lacking)
+    monkeypatch.setattr("kilotune.codegen.cm.lcu.tabulated_source", lacking_too)
     reading = AccessPattern((Window((3, 3), (1, 1), (3, 3, 3, 3)),), Rectangle(0, 10, 0, 10), Rectangle(0, 6, 0, 6))
     with pytest.raises(WrongStateMachineError, match=f"`{function}` of the state machine") as error:
         state_machine(reading)
