@@ -11,6 +11,7 @@ For every array that a core reads there are three functions, in coordinates of p
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -23,6 +24,9 @@ from kilotune.codegen.cm.access import AccessPattern, Rectangle, allowed, counts
 from kilotune.codegen.cm.polyhedral import Dependences, dependences, pixel_names
 
 Pixel = tuple[int, int]
+
+MOST_TAPS = 100
+"""Of which isl makes relations one by one, in less than a tenth of a second."""
 
 
 class WrongStateMachineError(ValueError):
@@ -51,12 +55,13 @@ class StateMachine:
 def state_machine(reading: AccessPattern) -> StateMachine:
     """Generate and compile, some milliseconds, of a large image some tens; one machine serves all edges that read alike.
 
-    Of isl's relations made one way or the other, whichever says what NumPy counts for every pixel; where neither does, which happens for
-    one in a thousand accesses by dilated windows at odd places, of tables. WrongStateMachineError where these are wrong, too.
+    From isl's relations, which have to say what NumPy counts for every pixel; where those from the short form of the accesses do not,
+    from their taps; where neither do, or there are many taps, of tables. WrongStateMachineError where these are wrong, too.
     """
-    for coalesced in (False, True):
+    taps = sum(math.prod(window.kernel) for window in reading.windows)
+    for by_tap in (False, True) if taps <= MOST_TAPS else (False,):
         try:
-            return _checked(reading, source_of(dependences(reading, coalesced=coalesced), reading.writer))
+            return _checked(reading, source_of(dependences(reading, by_tap=by_tap), reading.writer))
         except (WrongStateMachineError, isl.Error):
             continue
     return _checked(reading, tabulated_source(reading))

@@ -6,6 +6,7 @@ are ordered behind those before them, and those before any real read may run at 
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 from typing import Any
 
@@ -37,19 +38,19 @@ class Dependences:
     keeps: Any
 
 
-def dependences(reading: AccessPattern, channels: int = 1, *, coalesced: bool = False) -> Dependences:
+def dependences(reading: AccessPattern, channels: int = 1, *, by_tap: bool = False) -> Dependences:
     """All relations between a writer and a reader of an array with `channels` channels.
 
-    coalesced: made from K with pieces joined where they can be, a second way for those accesses with which isl (islpy 2026.2.2) errs,
-    or raises `isl.Error`, on the first one; these are different ones for each way.
+    by_tap: of accesses that are said tap by tap. isl (islpy 2026.2.2) errs on the shorter form, or raises `isl.Error`, where a dilation
+    is a multiple of the stride, and on some unions of windows.
     """
     order = ", ".join(pixel_names(reading.writer))
     writer = isl.Set(f"{{ W[{order}] : {_inside(reading.writer, 'h', 'w')} }}")
     reader = isl.Set(f"{{ R[oh, ow] : {_inside(reading.reader, 'oh', 'ow')} }}")
     write = isl.Map(f"{{ W[{order}] -> O[c, h, w] : 0 <= c < {channels} and {_inside(reading.writer, 'h', 'w')} }}")
-    read = isl.Map(read_relation(reading.windows, channels)).intersect_domain(reader).intersect_range(write.range())
+    accesses = tap_relation(reading.windows, channels) if by_tap else read_relation(reading.windows, channels)
+    read = isl.Map(accesses).intersect_domain(reader).intersect_range(write.range())
     raw = read.apply_range(write.reverse())
-    raw = raw.coalesce() if coalesced else raw
     not_later = reader.lex_ge_set(reader)
     last = not_later.apply_range(raw).lexmax()
     state = last.reverse().coalesce().lexmax()  # isl errs (islpy 2026.2.2) on what comes out of `reverse` as it is
@@ -71,6 +72,20 @@ def read_relation(windows: tuple[Window, ...], channels: int) -> str:
             f"0 <= kh < {rows} and 0 <= kw < {columns} and "
             f"{apart_y} h = {down} oh + {-top} + {step_y} kh and {apart_x} w = {right} ow + {-left} + {step_x} kw"
         )
+    return "{ " + "; ".join(parts) + " }"
+
+
+def tap_relation(windows: tuple[Window, ...], channels: int) -> str:
+    """The same accesses as `read_relation`, each tap of each window a piece of its own."""
+    parts = []
+    for window in windows:
+        (down, right), (apart_y, apart_x) = window.stride, window.spread
+        for kh, kw in itertools.product(*map(range, window.kernel)):
+            top, left = (kh * window.dilation[0] - window.pads[0], kw * window.dilation[1] - window.pads[1])
+            parts.append(
+                f"R[oh, ow] -> O[c, h, w] : 0 <= c < {channels} and "
+                f"{apart_y} h = {down} oh + {top} and {apart_x} w = {right} ow + {left}"
+            )
     return "{ " + "; ".join(parts) + " }"
 
 

@@ -147,8 +147,8 @@ def test_dilated_windows_of_an_image_taken_apart(by_columns: bool, rows: slice) 
 
 @pytest.mark.parametrize("by_columns", [False, True])
 def test_tables_where_isl_errs_both_ways(monkeypatch: pytest.MonkeyPatch, by_columns: bool) -> None:
-    def erring(reading: AccessPattern, *, coalesced: bool) -> Dependences:
-        raise isl.Error(f"of {reading}, coalesced: {coalesced}")
+    def erring(reading: AccessPattern, *, by_tap: bool) -> Dependences:
+        raise isl.Error(f"of {reading}, tap by tap: {by_tap}")
 
     windows = (Window((2, 3), (1, 2), (1, 1, 0, 2), (3, 1)), Window((1, 1), (2, 1), (0, 0, 0, 0)))
     reading = AccessPattern(windows, Rectangle(1, 4, 0, 5), Rectangle(0, 7, 1, 8, by_columns))
@@ -168,13 +168,13 @@ def test_tables_where_isl_errs_both_ways(monkeypatch: pytest.MonkeyPatch, by_col
 def test_a_relation_with_a_piece_less_makes_no_state_machine(
     monkeypatch: pytest.MonkeyPatch, relation: str, function: str
 ) -> None:
-    def lacking(reading: AccessPattern, *, coalesced: bool) -> Dependences:
-        found = dependences(reading, coalesced=coalesced)
+    def lacking(reading: AccessPattern, *, by_tap: bool) -> Dependences:
+        found = dependences(reading, by_tap=by_tap)
         whole = getattr(found, relation)
         return replace(found, **{relation: whole.subtract(whole.lexmax() if relation == "initial" else whole)})
 
     def lacking_too(reading: AccessPattern) -> str:
-        return source_of(lacking(reading, coalesced=False), reading.writer)
+        return source_of(lacking(reading, by_tap=False), reading.writer)
 
     monkeypatch.setattr("kilotune.codegen.cm.lcu.dependences", lacking)
     monkeypatch.setattr("kilotune.codegen.cm.lcu.tabulated_source", lacking_too)
