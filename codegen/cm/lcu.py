@@ -26,7 +26,7 @@ from kilotune.codegen.cm.polyhedral import Dependences, dependences, pixel_names
 Pixel = tuple[int, int]
 
 MOST_TAPS = 100
-"""Of which isl makes relations one by one, in less than a tenth of a second."""
+"""Up to so many taps of windows isl is given one by one: less than a tenth of a second."""
 
 
 class WrongStateMachineError(ValueError):

@@ -76,7 +76,7 @@ def read_relation(windows: tuple[Window, ...], channels: int) -> str:
 
 
 def tap_relation(windows: tuple[Window, ...], channels: int) -> str:
-    """The same accesses as `read_relation`, each tap of each window a piece of its own."""
+    """The accesses of `read_relation`, each tap of each window a piece of its own."""
     parts = []
     for window in windows:
         (down, right), (apart_y, apart_x) = window.stride, window.spread
