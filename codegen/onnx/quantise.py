@@ -225,7 +225,7 @@ class _QuantisationState:
 
     def _with_range(self, names: Sequence[str]) -> Sequence[str]:
         """Those tensors whose exponent says something, or all if none does: of one that was 0 on all images (behind a Relu that never
-        let anything through) nothing is known, and the bits of others do not depend on it."""
+        let anything through) nothing is known, and the scale of others does not depend on it."""
         return [name for name in names if name not in self.ranges or self.ranges[name].counts.any()] or names
 
     def _scaled(self, node: Node, exponent: int) -> Node:

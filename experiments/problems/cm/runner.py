@@ -253,6 +253,21 @@ def with_onnxruntime(path: Path, images: Any, program: Any) -> Any:
     return [values.reshape(-1, *o["file_shape"]).transpose(o["file_axes"]) for values, o in outputs]
 
 
+def as_integers(images: Any, scale: Any) -> Any:
+    """Images as the network takes them: real ones scaled, rounded and limited, whole ones as they are. ValueError for what is none."""
+    if images.dtype.kind not in "iuf" or list(images.shape[1:]) != scale["shape"] or not len(images):
+        expected = f"numbers [n, {', '.join(map(str, scale['shape']))}]"
+        raise ValueError(f"expected {expected}, found {images.dtype} {list(images.shape)}")
+    if not np.isfinite(images).all():
+        raise ValueError("expected finite numbers, found an infinity or none")
+    low, high = scale["low"], scale["high"]
+    if images.dtype.kind == "f":
+        return np.clip(np.rint(images.astype(np.float64) * 2.0 ** -scale["exponent"]), low, high).astype(np.int64)
+    if images.min() < low or images.max() > high:
+        raise ValueError(f"expected whole numbers from {low} to {high} (real ones are scaled), found one outside")
+    return images.astype(np.int64)
+
+
 def main() -> int:
     """Run, compare, say how many elements differ."""
     parser = argparse.ArgumentParser(description="Runs a mapped network from its exported files.")
@@ -263,12 +278,14 @@ def main() -> int:
     asked = parser.parse_args()
     folder = Path(__file__).resolve().parent
     program, arrays = json.loads((folder / "program.json").read_text()), np.load(folder / "program.npz")
-    images, scale = arrays["images"] if asked.images is None else np.load(asked.images)["images"], program["image"]
-    if images.dtype.kind not in "iu":
-        images = np.clip(np.rint(images.astype(np.float64) * 2.0 ** -scale["exponent"]), scale["low"], scale["high"])
-    if list(images.shape[1:]) != scale["shape"]:
-        parser.error(f"--images: expected [n, {', '.join(map(str, scale['shape']))}], found {list(images.shape)}")
-    images = images.astype(np.int64)
+    try:
+        images = as_integers(np.load(asked.images or folder / "program.npz")["images"], program["image"])
+    except (OSError, KeyError, ValueError) as error:
+        parser.error(f"--images: {error}")
+    if asked.schedule and len(images) > len(arrays["images"]):
+        parser.error(
+            f"--schedule: expected at most {len(arrays['images'])} images, whose ticks are known, found {len(images)}"
+        )
     machine = MappedMachine(program, arrays, SimpleNamespace(**runpy.run_path(str(folder / "lcu.py"))), images)
     outputs = machine.run([arrays[f"stage{k}.starts"] for k in range(len(machine.cores))] if asked.schedule else None)
     if asked.output is not None:

@@ -15,6 +15,7 @@ import jsonschema
 import numpy as np
 import pytest
 from hypothesis import example, given, settings, strategies
+from numpy.typing import NDArray
 from onnx import helper
 
 from kilotune.codegen.cm.blocks import Crossbar
@@ -40,6 +41,9 @@ SCHEMA = jsonschema.Draft202012Validator(
     json.loads((Path(__file__).parents[3] / "docs" / "cm-bundle.schema.json").read_text("utf-8"))
 )
 """Of program.json, as the documentation has it."""
+
+
+SCALE = {"shape": [1, 2, 2], "low": -127, "high": 127, "exponent": -7}
 
 
 def lowered_at_random(seed: int) -> tuple[LoweredNetwork, list[np.ndarray], np.ndarray, Execution]:
@@ -234,3 +238,25 @@ def test_the_runner_imports_numpy_alone() -> None:
     imported = {alias.name for node in ast.walk(source) if isinstance(node, ast.Import) for alias in node.names}
     imported |= {str(node.module) for node in ast.walk(source) if isinstance(node, ast.ImportFrom)}
     assert imported == {"__future__", "argparse", "json", "pathlib", "runpy", "types", "typing", "numpy", "onnxruntime"}
+
+
+@pytest.mark.parametrize(
+    ("images", "said"),
+    [
+        (np.zeros((2, 4)), r"expected numbers \[n, 1, 2, 2\], found float64 \[2, 4\]"),
+        (np.zeros((0, 1, 2, 2)), "found float64"),
+        (np.full((1, 1, 2, 2), "a"), "expected numbers"),
+        (np.full((1, 1, 2, 2), np.nan), "expected finite numbers"),
+        (np.full((1, 1, 2, 2), 200), "expected whole numbers from -127 to 127"),
+    ],
+)
+def test_the_runner_refuses_what_is_no_image_of_the_network(images: NDArray[Any], said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        runner.as_integers(images, SCALE)
+
+
+def test_the_runner_scales_and_limits_real_images_alone() -> None:
+    real = np.array([0.3, -0.13, 1.0, -99.0]).reshape(1, 1, 2, 2)
+    assert runner.as_integers(real, SCALE).reshape(-1).tolist() == [38, -17, 127, -127]
+    whole = np.array([38, -17, 127, -127], np.int8).reshape(1, 1, 2, 2)
+    assert runner.as_integers(whole, SCALE).tolist() == whole.tolist()
