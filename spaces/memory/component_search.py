@@ -30,10 +30,9 @@ from kilotune.spaces.memory.loose_search import EJECTION_WORK as LOOSE_WORK
 from kilotune.spaces.memory.loose_search import LooseSearch
 from kilotune.spaces.memory.native import load_ejection
 from kilotune.spaces.memory.orders import best_greedy, greedy_placements
-from kilotune.spaces.memory.regluing import share_with_exact_mates
 from kilotune.spaces.memory.skyline import SkylineSearch, load_skyline
 from kilotune.spaces.memory.skyline_beam import BeamSearch, has_few_points, load_beam
-from kilotune.spaces.memory.succession_search import MANY_EXACT, SuccessionSearch
+from kilotune.spaces.memory.succession_search import SuccessionSearch
 
 LARGE = 500
 """Buffers of a component from which on ejection and placements from below take part: few questions are answered there."""
@@ -97,9 +96,6 @@ FEW_POINTS_SHARES = {
     "beam": 64,
 }
 """And where a beam search places them: guided ejection lowers what that has come to, which goes on from there. Regluing takes long."""
-
-UNEQUAL_SHARES = {**FEW_POINTS_SHARES, "beam": 160}
-"""And where few buffers have a mate of exactly their size, so that regluing seldom comes to an end."""
 
 LUCK = 4
 """By how much the share grows of the way that lowered the peak last."""
@@ -305,9 +301,7 @@ def _shares_of(buffers: BufferArrays) -> Mapping[str, float]:
         return SHARES
     if len(buffers) >= VERY_LARGE:
         return VERY_LARGE_SHARES
-    if not has_few_points(buffers):
-        return LARGE_SHARES
-    return FEW_POINTS_SHARES if share_with_exact_mates(buffers) > MANY_EXACT else UNEQUAL_SHARES
+    return FEW_POINTS_SHARES if has_few_points(buffers) else LARGE_SHARES
 
 
 @dataclass(frozen=True)

@@ -83,7 +83,7 @@ MOST_LOOKS = 1_000_000_000
 CROWDED_AT_A_SECTION = 4
 """Buffers for each section from which on many begin and end at each point, where only regluing finds out who lay beside whom."""
 
-MOST_AT_A_SECTION, MOST_EXACT_AT_A_SECTION = 11, 15
+MOST_AT_A_SECTION, MOST_EXACT_AT_A_SECTION = 12, 15
 """Buffers for each section above which nothing does, as too many live equally long by chance; and where many sizes are the same."""
 
 REGLUINGS_AT_ONCE = 4

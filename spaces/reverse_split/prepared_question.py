@@ -19,9 +19,6 @@ from kilotune.evaluators.interruptible import StopFlag, interruptible
 QUICK_WORK = 4_000
 """Up to this much is a tenth of a second at most, of the longest kernels."""
 
-LONGEST_PATH = 128
-"""Numbers of a path, and instructions of a program that is found: more than any question may have."""
-
 
 class ProgramStatus(enum.IntEnum):
     """Answers to one question. The numbers are those of the compiled searches."""
@@ -59,11 +56,12 @@ class PreparedQuestion:
 
 @dataclass(frozen=True)
 class CompiledSearch:
-    """How a compiled search is called: its `function`, the `problem` that it is told, how many numbers it writes for an instruction and
-    how many results it places, and the `plan` of both."""
+    """How a compiled search is called: its `function`, the `problem` that it is told, how long a path or program gets at most, how many
+    numbers it writes for an instruction and how many results it places, and the `plan` of both."""
 
     function: Callable[..., int]
     problem: ctypes.Structure
+    longest: int
     numbers: int
     results: int
     plan: Callable[[list[list[int]], list[int]], Plan | None]
@@ -71,10 +69,10 @@ class CompiledSearch:
     def prepared(self, budget: int, work_limit: int, path: Sequence[int]) -> PreparedQuestion:
         """The question for a program of at most `budget`, from where `path` left off. One at a time: the problem is told of it here."""
         self.problem.budget, self.problem.work_limit = budget, work_limit
-        way = np.zeros(LONGEST_PATH, dtype=np.int32)
+        way = np.zeros(self.longest, dtype=np.int32)
         way[: len(path)] = path
         length, count = np.array([len(path)], dtype=np.int32), np.zeros(1, dtype=np.int32)
-        steps, at = np.zeros((LONGEST_PATH, self.numbers), dtype=np.int32), np.zeros(self.results + 1, dtype=np.int32)
+        steps, at = np.zeros((self.longest, self.numbers), dtype=np.int32), np.zeros(self.results + 1, dtype=np.int32)
         work = np.zeros(1, dtype=np.int64)
         addresses = tuple(array.ctypes.data for array in (way, length, steps, count, at, work))
         flag = StopFlag()

@@ -43,6 +43,9 @@ MODULUS = (1 << 61) - 1
 MOST_VALUES = 90
 """Instructions and targets of one question."""
 
+LONGEST_PATH = 128
+"""Numbers of a path, and instructions of a program that is found: more than any question may have."""
+
 NEED_SHIFTS, NEED_GROWTH = 64, 256
 
 SUMS_KEPT = 1 << 12
@@ -189,7 +192,9 @@ class Searcher:
         values = budget // self.question.costs.plain + 2 + len(self.question.given)
         if max(values, len(self.question.targets)) > MOST_VALUES:
             return too_long()
-        search = CompiledSearch(kernel.kilotune_programs, self._problem, 5, len(self.question.targets), self._plan)
+        search = CompiledSearch(
+            kernel.kilotune_programs, self._problem, LONGEST_PATH, 5, len(self.question.targets), self._plan
+        )
         return search.prepared(budget, work_limit, path)
 
     def _plan(self, rows: list[list[int]], results: list[int]) -> Plan:

@@ -50,6 +50,9 @@ MOST_TARGETS = 8
 LONGEST = 32
 """Instructions of one question."""
 
+LONGEST_PATH = 40
+"""Numbers of a path, and instructions of a program that is found: more than any question may have."""
+
 MOVES = ("north", "east", "south", "west")
 STEPS: tuple[Cell, ...] = ((0, 1), (1, 0), (0, -1), (-1, 0))
 DOUBLE, HALVE, SUM = 4, 5, 6
@@ -117,7 +120,7 @@ class SignlessSearcher:
             raise RuntimeError("The search for programs needs a C compiler (cc, gcc or clang), and none works here.")
         if budget > LONGEST:
             return too_long()
-        search = CompiledSearch(kernel.kilotune_signless, self._problem, 3, len(self.targets), self._plan)
+        search = CompiledSearch(kernel.kilotune_signless, self._problem, LONGEST_PATH, 3, len(self.targets), self._plan)
         return search.prepared(budget, work_limit, path)
 
     def _plan(self, rows: list[list[int]], results: list[int]) -> Plan | None:
