@@ -12,6 +12,9 @@ import numpy as np
 
 from kilotune.codegen.arrays import FloatArray
 
+SEMANTICS = 2
+"""Version of the model, part of what names measurements on noisy cells."""
+
 LARGEST_CONDUCTANCE_US = 25.0
 PROGRAMMING_US = (-1.1731, 1.9650, 0.2635)
 """The deviation of a programmed conductance is a polynomial of its target (0 to 1): the factors of the square, of the target, and of 1."""

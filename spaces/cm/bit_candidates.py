@@ -17,6 +17,7 @@ from kilotune.codegen.cm.hardware import Hardware
 from kilotune.evaluators.cm.activation_widths import FEWEST_BITS, MOST_BITS
 from kilotune.evaluators.cm.bit_networks import BitNetworks, BitWidths, weight_levels
 from kilotune.evaluators.cm.noisy_fidelity import AnalogueCores, interval
+from kilotune.evaluators.cm.phase_change import SEMANTICS as NOISE_SEMANTICS
 from kilotune.search.fingerprint import fingerprint
 from kilotune.search.space import (
     Assignment,
@@ -76,9 +77,11 @@ class BitCandidates:
 
     @cached_property
     def fingerprint(self) -> str:
-        """Hash of the network in 8 bits and what it computes, the images, the hardware, and the question."""
+        """Hash of the network in 8 bits and what it computes, the images, the hardware, the question, and the model of noise in it."""
         networks, plain = self.networks, self.at(self.widest).fingerprint
         content = [networks.graph, networks.images, networks.labels, networks.plain_outputs, self.question]
+        if self.question.cores is not None:
+            content.append(NOISE_SEMANTICS)
         return fingerprint("cm, joint bits", SEMANTICS, plain, [d.name for d in self.bit_decisions], *content)
 
     @property

@@ -22,7 +22,7 @@ from kilotune.experiments.problems.cm.classes_needed import check_classifier
 from kilotune.experiments.problems.cm.image_data import ImageData
 from kilotune.search.fingerprint import fingerprint
 
-SEMANTICS = 3
+SEMANTICS = 4
 """Version of how widths are chosen, part of the name under which they are kept."""
 
 MOST_OPERATIONS = 40_000_000_000
