@@ -170,6 +170,13 @@ def test_noisy_cells_are_a_limit_and_an_objective() -> None:
     assert [o.metric for o in last.objectives] == [*(o.metric for o in bits_space().objectives), "noisy_error"]
 
 
+def test_another_model_of_noise_is_another_problem_where_noise_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    cores = AnalogueCores(crossbar_of(load_hardware(SLICED)), 3600.0)
+    exact, noisy = bits_space().fingerprint, bits_space(cores=cores).fingerprint
+    monkeypatch.setattr("kilotune.spaces.cm.bit_candidates.NOISE_SEMANTICS", 0)
+    assert (bits_space().fingerprint == exact, bits_space(cores=cores).fingerprint == noisy) == (True, False)
+
+
 def test_bits_that_no_network_has_are_failures() -> None:
     space = bits_space()
     space.networks._kept[BitWidths({}, {}, {}).key] = space.networks.plain
