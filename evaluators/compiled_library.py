@@ -7,6 +7,7 @@ import ctypes
 import hashlib
 import os
 import platform
+import re
 import shlex
 import shutil
 import subprocess
@@ -23,6 +24,7 @@ NATIVE = ("-march=native",) if platform.machine() in X86_64 else ()
 """Elsewhere not all compilers know the word, and would refuse the whole library; every 64-bit ARM processor has NEON anyway."""
 FLAGS = ("-O3", *NATIVE, "-fwrapv", "-std=gnu11", "-shared", "-fPIC")
 PREPROCESS = ("-x", "c", "-E", "-")  # what is read from standard input
+INCLUDED = re.compile(rb'^[ \t]*#[ \t]*include[ \t]*"([^"]+)"', re.MULTILINE)
 PROBE, PREPROCESSED = b"kilotune __STDC__\n", b"kilotune 1"
 
 
@@ -34,22 +36,20 @@ class CompiledLibrary:
     compiler: str
 
 
-def load_library(
-    source: Path, includes: Sequence[Path] = (), libraries: Sequence[str] = (), macros: Sequence[str] = ()
-) -> CompiledLibrary | None:
+def load_library(source: Path, libraries: Sequence[str] = (), macros: Sequence[str] = ()) -> CompiledLibrary | None:
     """The library of one C file, which may include others, use system `libraries` (simavr for libsimavr.so) and have `macros` set
     ("NAME=value").
 
     None when there is no working C compiler, or when a library or its headers are missing. ValueError, a sentence, when $CC
     is no command, or no C compiler, or has options that it refuses.
 
-    It is compiled again only when a file, the compiler, the flags or the processor change.
+    It is compiled again only when it, a file that it includes, the compiler, the flags or the processor change.
     """
     compiler = find_compiler()
     if compiler is None:
         return None
     try:
-        built = _built(compiler, source, includes, (libraries, macros), cache_folder())
+        built = _built(compiler, source, (libraries, macros), cache_folder())
         return CompiledLibrary(ctypes.CDLL(str(built)), shlex.join(compiler))
     except subprocess.SubprocessError:
         return None
@@ -57,7 +57,7 @@ def load_library(
         OSError
     ):  # a cache folder that may not be written, or does not let libraries run: for this process only, then
         with contextlib.suppress(OSError, subprocess.SubprocessError), tempfile.TemporaryDirectory() as scratch:
-            built = _built(compiler, source, includes, (libraries, macros), Path(scratch))
+            built = _built(compiler, source, (libraries, macros), Path(scratch))
             return CompiledLibrary(ctypes.CDLL(str(built)), shlex.join(compiler))
         return None
 
@@ -66,7 +66,7 @@ def build_library(source: Path) -> Path | None:
     """Build a C source into a shared library without loading it: a plugin, whose symbols only its host can resolve."""
     compiler = find_compiler()
     try:
-        return None if compiler is None else _built(compiler, source, (), ((), ()), cache_folder())
+        return None if compiler is None else _built(compiler, source, ((), ()), cache_folder())
     except (OSError, subprocess.SubprocessError):
         return None
 
@@ -106,15 +106,9 @@ def cache_folder() -> Path:
     return Path(chosen) if chosen else Unix("kilotune").user_cache_path
 
 
-def _built(
-    compiler: tuple[str, ...],
-    source: Path,
-    includes: Sequence[Path],
-    asked: tuple[Sequence[str], Sequence[str]],
-    folder: Path,
-) -> Path:
+def _built(compiler: tuple[str, ...], source: Path, asked: tuple[Sequence[str], Sequence[str]], folder: Path) -> Path:
     """`asked`: system libraries and macros."""
-    texts = [path.read_bytes() for path in (source, *includes)]
+    texts = [path.read_bytes() for path in _with_included(source)]
     linked = [f"-l{name}" for name in (*asked[0], "m")]
     flags = [*FLAGS, *(f"-D{macro}" for macro in asked[1])]
     command, options = _command_and_options(compiler)
@@ -128,6 +122,15 @@ def _built(
             subprocess.run(line, capture_output=True, check=True, timeout=300)
             built.replace(target)
     return target
+
+
+def _with_included(source: Path) -> list[Path]:
+    """The file and those of our own that it includes, at any depth, each once."""
+    found = [source]
+    for path in found:  # grows meanwhile
+        beside = (path.parent / name.decode() for name in INCLUDED.findall(path.read_bytes()))
+        found += (other for other in dict.fromkeys(beside) if other not in found and other.exists())
+    return found
 
 
 def _command_and_options(words: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[str, ...]]:

@@ -70,8 +70,7 @@ def simulate_whole(setting: Setting, images: int) -> tuple[TickArray, tuple[Tick
 @cache
 def load_timing() -> ctypes.CDLL | None:
     """The compiled tick simulation; None when there is no working C compiler."""
-    folder = Path(__file__).parent
-    loaded = load_library(folder / "timing.c", sorted(folder.glob("timing_*.h")))
+    loaded = load_library(Path(__file__).with_name("timing.c"))
     if loaded is None:
         return None
     library, run, status = loaded.library, ctypes.c_void_p, ctypes.c_int

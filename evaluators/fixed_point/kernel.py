@@ -84,9 +84,8 @@ def _loaded(name: str, most_bits: int) -> BatchKernel | None:
 
 
 def _compiled(name: str, rounding: Rounding) -> tuple[ctypes.CDLL, str] | None:
-    folder = Path(__file__).parent
     macros = (f"KERNEL_ROUNDING={_ROUNDINGS[rounding]}",)
-    loaded = load_library(folder / name, [*sorted(folder.glob("*.h")), folder / "kernel.c"], macros=macros)
+    loaded = load_library(Path(__file__).with_name(name), macros=macros)
     if loaded is None:
         return None
     loaded.library.kilotune_vector_unit.restype = ctypes.c_char_p

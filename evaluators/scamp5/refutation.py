@@ -82,8 +82,7 @@ class LinearForm:
 @cache
 def load_checker() -> ctypes.CDLL | None:
     """The library; None when there is no working C compiler."""
-    folder = Path(__file__).parent
-    loaded = load_library(folder / "refutation.c", sorted(folder.glob("refutation_*.h")))
+    loaded = load_library(Path(__file__).with_name("refutation.c"))
     if loaded is None:
         return None
     loaded.library.kilotune_refutation.argtypes = [ctypes.POINTER(_Refutation), ctypes.c_void_p]

@@ -164,8 +164,7 @@ def _row(layer: PeerLayer) -> tuple[int, ...]:
 
 @cache
 def _load_kernel() -> ctypes.CDLL | None:
-    folder = Path(__file__).parent
-    loaded = load_library(folder / "pimcomp_latency.c", [folder / "pimcomp_steps.h"], libraries=["m"])
+    loaded = load_library(Path(__file__).with_name("pimcomp_latency.c"))
     if loaded is None:
         return None
     function, int32, int64, array = (

@@ -25,7 +25,6 @@ HOT, COLD, COLD_SHARED = 1.0, 0.01, 0.1
 cores it is a hundred times the squares of what exceeds the target, and the last temperature another."""
 
 TRAFFIC_WEIGHT = 0.3
-HEADERS = ("random_walk", "core_sharing", "moved_streams")
 UNLIMITED = 1 << 60
 
 
@@ -46,8 +45,7 @@ class AnnealedPlacement:
 @cache
 def load_kernel() -> ctypes.CDLL | None:
     """None when there is no working C compiler."""
-    folder = Path(__file__).parent
-    loaded = load_library(folder / "annealing.c", [folder / f"{name}.h" for name in HEADERS])
+    loaded = load_library(Path(__file__).with_name("annealing.c"))
     if loaded is None:
         return None
     function = loaded.library.kilotune_anneal

@@ -33,8 +33,7 @@ HOT, COLD = 20.0, 0.05
 @cache
 def load_kernel() -> ctypes.CDLL | None:
     """None when there is no working C compiler."""
-    folder = Path(__file__).parent
-    loaded = load_library(folder / "arrangement.c", [folder / "random_walk.h", folder / "core_sharing.h"])
+    loaded = load_library(Path(__file__).with_name("arrangement.c"))
     if loaded is None:
         return None
     loaded.library.kilotune_arrange.argtypes = [

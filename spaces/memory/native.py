@@ -15,8 +15,7 @@ UNLIMITED_NS = (1 << 63) - 1
 @cache
 def load_ejection() -> ctypes.CDLL | None:
     """The local search of large placements; None when there is no working C compiler."""
-    folder = Path(__file__).parent
-    loaded = load_library(folder / "ejecting.c", [folder / "clock.h"])
+    loaded = load_library(Path(__file__).with_name("ejecting.c"))
     if loaded is None:
         return None
     library = loaded.library
@@ -31,8 +30,7 @@ def load_ejection() -> ctypes.CDLL | None:
 @cache
 def load_kernel() -> ctypes.CDLL | None:
     """The library; None when there is no working C compiler (plain Python is used then)."""
-    folder = Path(__file__).parent
-    loaded = load_library(folder / "placing.c", [folder / "placing_in_order.h", folder / "clock.h"])
+    loaded = load_library(Path(__file__).with_name("placing.c"))
     if loaded is None:
         return None
     library = loaded.library

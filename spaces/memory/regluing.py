@@ -37,8 +37,7 @@ MOST_BYTES = 1 << 62
 @cache
 def load_regluing() -> ctypes.CDLL | None:
     """The library; None when there is no working C compiler."""
-    folder = Path(__file__).parent
-    loaded = load_library(folder / "regluing.c", [folder / "regluing_state.h", folder / "clock.h"])
+    loaded = load_library(Path(__file__).with_name("regluing.c"))
     if loaded is None:
         return None
     library, pointer = loaded.library, ctypes.c_void_p

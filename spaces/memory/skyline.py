@@ -73,8 +73,7 @@ RULES = (SkylineRule(30.0, 0.0, 0.1), SkylineRule(3.0, 1.0, 0.5))
 @cache
 def load_skyline() -> ctypes.CDLL | None:
     """The library; None when there is no working C compiler."""
-    folder = Path(__file__).parent
-    loaded = load_library(folder / "skyline.c", [folder / "clock.h"])
+    loaded = load_library(Path(__file__).with_name("skyline.c"))
     if loaded is None:
         return None
     library, pointer = loaded.library, ctypes.c_void_p

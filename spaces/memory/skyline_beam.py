@@ -63,16 +63,13 @@ FRESH_SHARE = 0.2
 LEAST_KEPT = 0.5
 """The least share of a placement's height below which buffers stay where they are."""
 
-HEADERS = ("skyline_beam_state.h", "skyline_beam_unused.h", "skyline_beam_choice.h", "clock.h")
-
 (_KernelProblem,) = structures(Path(__file__).with_name("skyline_beam.c"), "BeamProblem")
 
 
 @cache
 def load_beam() -> ctypes.CDLL | None:
     """The library; None when there is no working C compiler."""
-    folder = Path(__file__).parent
-    loaded = load_library(folder / "skyline_beam.c", [folder / name for name in HEADERS])
+    loaded = load_library(Path(__file__).with_name("skyline_beam.c"))
     if loaded is None:
         return None
     library, pointer = loaded.library, ctypes.c_void_p

@@ -7,8 +7,9 @@
 
 #include "chain_lengths.h"
 #include "draws.h"
+#include "walk_moves.h"
 
-enum { LANES = 8, FIRST = 4, NONE = 255, UNIT = 256, MISSING = 1 << 20, NOWHERE = 1 << 30, LONGEST_MOVED = 4 };
+enum { LANES = 8, FIRST = 4, NONE = 255, UNIT = 256, MISSING = 1 << 20, NOWHERE = 1 << 30 };
 /* Lanes of a price: 2 * taken + out, and FIRST + out where a walk begins. */
 
 typedef struct {
@@ -203,25 +204,6 @@ static void vary_constants(Walker *w, double limit)
     if (cost <= limit) take(w, constants, order, from, cost);
 }
 
-/* A part of the walk backwards, or some cells elsewhere on it. */
-static void another_walk(Walker *w, const int32_t *path, int32_t count)
-{
-    int32_t *tried = w->tried_path, a = below(&w->p->random, count), b = below(&w->p->random, count), n = 1 + below(&w->p->random, LONGEST_MOVED);
-    if (below(&w->p->random, 2)) {
-        int32_t low = a < b ? a : b, high = a < b ? b : a;
-        memcpy(tried, path, sizeof *path * (size_t)count);
-        for (int32_t i = low; i <= high; i++) tried[i] = path[low + high - i];
-        return;
-    }
-    if (a + n > count) n = count - a;
-    int32_t rest = count - n, at = 0, to = rest ? below(&w->p->random, rest + 1) : 0, turned = below(&w->p->random, 2);
-    for (int32_t i = 0; i <= rest; i++) { /* `i` counts the others */
-        if (i == to)
-            for (int32_t k = 0; k < n; k++) tried[at++] = path[turned ? a + n - 1 - k : a + k];
-        if (i < rest) tried[at++] = path[i < a ? i : i + n];
-    }
-}
-
 static void vary_walk(Walker *w, double limit)
 {
     const CellProblem *p = w->p;
@@ -229,7 +211,8 @@ static void vary_walk(Walker *w, double limit)
     while (p->begin[kernel + 1] <= cell) kernel++;
     while (w->now.order[place] != kernel) place++;
     int32_t count = p->begin[kernel + 1] - p->begin[kernel], *path = w->now.path + p->begin[kernel];
-    another_walk(w, path, count);
+    memcpy(w->tried_path, path, sizeof *path * (size_t)count);
+    vary_part_of_walk(&w->p->random, path, count, w->tried_path);
     int32_t walked = walk_cost(w, kernel, w->tried_path, w->table[p->dropped ? place : 0]);
     int32_t cost = *w->now.cost - w->walked[kernel] + walked;
     if (cost > limit) return;

@@ -39,8 +39,7 @@ _CellProblem, _CellChoice = structures(Path(__file__).with_name("cell_annealing.
 @cache
 def load_annealing() -> ctypes.CDLL | None:
     """The library; None when there is no working C compiler."""
-    folder = Path(__file__).parent
-    loaded = load_library(folder / "cell_annealing.c", (folder / "chain_lengths.h",), ("m",))
+    loaded = load_library(Path(__file__).with_name("cell_annealing.c"))
     if loaded is None:
         return None
     function = loaded.library.kilotune_anneal_cells

@@ -6,8 +6,9 @@
 #include <string.h>
 
 #include "draws.h"
+#include "walk_moves.h"
 
-enum { LANES = 8, FIRST = 4, UNIT = 256, NONE = 255, NOWHERE = 1 << 30, LONGEST_MOVED = 4, SLOTS = 8, MOST_STEPS = 96, BLOCK = 32, MISSING = 16, KEPT = 1 << 14 };
+enum { LANES = 8, FIRST = 4, UNIT = 256, NONE = 255, NOWHERE = 1 << 30, SLOTS = 8, MOST_STEPS = 96, BLOCK = 32, MISSING = 16, KEPT = 1 << 14 };
 /* Lanes of a price: 2 * taken + out, and FIRST + out where a walk begins. MISSING: instructions of a weight that is no sum, besides its
  * signed digits. */
 enum { ADD, SUB, ADD3, NEG, HALVE, ADDNEG };
@@ -287,21 +288,7 @@ static void vary_walk(Walker *w)
     int32_t cell = below(&w->p->random, all_cells(w)), place = 0;
     while (cell >= cells_of(w->p, w->now.order[place])) cell -= cells_of(w->p, w->now.order[place++]);
     int32_t from = beginning(w->p, w->now.order, place), count = cells_of(w->p, w->now.order[place]);
-    const int32_t *path = w->now.path + from;
-    int32_t *tried = w->tried.path + from;
-    int32_t a = below(&w->p->random, count), b = below(&w->p->random, count), n = 1 + below(&w->p->random, LONGEST_MOVED);
-    if (below(&w->p->random, 2)) {
-        int32_t low = a < b ? a : b, high = a < b ? b : a;
-        for (int32_t i = low; i <= high; i++) tried[i] = path[low + high - i];
-        return;
-    }
-    if (a + n > count) n = count - a;
-    int32_t rest = count - n, at = 0, to = rest ? below(&w->p->random, rest + 1) : 0, turned = below(&w->p->random, 2);
-    for (int32_t i = 0; i <= rest; i++) { /* `i` counts the others */
-        if (i == to)
-            for (int32_t k = 0; k < n; k++) tried[at++] = path[turned ? a + n - 1 - k : a + k];
-        if (i < rest) tried[at++] = path[i < a ? i : i + n];
-    }
+    vary_part_of_walk(&w->p->random, w->now.path + from, count, w->tried.path + from);
 }
 
 /* Two kernels change places. */

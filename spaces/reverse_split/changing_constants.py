@@ -71,7 +71,7 @@ StepArray = npt.NDArray[np.int32]
 @cache
 def load_changing() -> ctypes.CDLL | None:
     """The library; None when there is no working C compiler."""
-    loaded = load_library(Path(__file__).with_name("changing_constants.c"), (), ("m",))
+    loaded = load_library(Path(__file__).with_name("changing_constants.c"))
     if loaded is None:
         return None
     function = loaded.library.kilotune_anneal_changing

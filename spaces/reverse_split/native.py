@@ -12,8 +12,7 @@ from kilotune.evaluators.compiled_library import load_library
 @cache
 def load_kernel() -> ctypes.CDLL | None:
     """The library; None when there is no working C compiler."""
-    folder = Path(__file__).parent
-    loaded = load_library(folder / "splitting.c", sorted(folder.glob("split_*.h")))
+    loaded = load_library(Path(__file__).with_name("splitting.c"))
     if loaded is None:
         return None
     library = loaded.library

@@ -119,8 +119,7 @@ class ProgramQuery:
 @cache
 def load_kernel() -> ctypes.CDLL | None:
     """The library; None when there is no working C compiler."""
-    folder = Path(__file__).parent
-    loaded = load_library(folder / "programs.c", sorted(folder.glob("*.h")))
+    loaded = load_library(Path(__file__).with_name("programs.c"))
     if loaded is None:
         return None
     function = loaded.library.kilotune_programs

@@ -64,9 +64,7 @@ DOUBLE, HALVE, SUM = 4, 5, 6
 @cache
 def load_kernel() -> ctypes.CDLL | None:
     """The library; None when there is no working C compiler."""
-    folder = Path(__file__).parent
-    headers = [folder / "reach.h", folder / "residues.h", folder / "shares.h", *sorted(folder.glob("signless_*.h"))]
-    loaded = load_library(folder / "signless.c", headers)
+    loaded = load_library(Path(__file__).with_name("signless.c"))
     if loaded is None:
         return None
     function = loaded.library.kilotune_signless

@@ -23,6 +23,27 @@ def test_a_cache_folder_that_cannot_be_written_keeps_no_library_from_running(
     assert loaded.library.kilotune_answer() == 42
 
 
+def test_a_file_that_is_included_counts_as_the_source_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KILOTUNE_CACHE", str(tmp_path / "cache"))
+    (tmp_path / "answer.c").write_text('#include "first.h"\nint kilotune_answer(void) { return ANSWER; }\n')
+    (tmp_path / "first.h").write_text('  #  include "second.h"\n')
+    for answer in (42, 43):
+        (tmp_path / "second.h").write_text(f"#define ANSWER {answer}\n")
+        loaded = load_library(tmp_path / "answer.c")
+        assert loaded is not None
+        assert loaded.library.kilotune_answer() == answer
+
+
+def test_files_that_include_one_another_are_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KILOTUNE_CACHE", str(tmp_path / "cache"))
+    (tmp_path / "answer.c").write_text('#include "first.h"\nint kilotune_answer(void) { return ANSWER; }\n')
+    (tmp_path / "first.h").write_text('#pragma once\n#include "second.h"\n')
+    (tmp_path / "second.h").write_text('#pragma once\n#include "first.h"\n#define ANSWER 42\n')
+    loaded = load_library(tmp_path / "answer.c")
+    assert loaded is not None
+    assert loaded.library.kilotune_answer() == 42
+
+
 @pytest.mark.parametrize("command", ["gcc -DANSWER=42", "'gcc' \"-DANSWER=42\""])
 def test_the_compilers_command_may_have_options(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str) -> None:
     (tmp_path / "answer.c").write_text("int kilotune_answer(void) { return ANSWER; }\n")
