@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
@@ -100,7 +101,8 @@ def _converted(keyword: str, option: click.Option, value: Any) -> Any:
 
 
 def _of_family(family: SpaceFamily, space: str, options: Mapping[str, Any]) -> dict[str, Any]:
-    """The options that were given. ValueError for one of another family, or of none."""
+    """The options that were given. ValueError for one of another family, or of none, and for a number that is infinite or none: ranges
+    let those through."""
     given = {name: value for name, value in options.items() if value is not None and value != ()}
     own = {str(option.name) for option in family.options}
     for name in (name for name in given if name not in own):
@@ -110,4 +112,8 @@ def _of_family(family: SpaceFamily, space: str, options: Mapping[str, Any]) -> d
                     spaces = ", ".join(entry.space for entry in other.entries)
                     raise ValueError(f"{option.opts[0]} does not go with the space {space}: it is for {spaces}.")
         raise ValueError(f"There is no option {name!r} of the space {space}.")
+    for option in family.options:
+        value = given.get(str(option.name))
+        if isinstance(value, float) and not math.isfinite(value):
+            raise ValueError(f"{option.opts[0]} {value}: expected a finite number.")
     return given

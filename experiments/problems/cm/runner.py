@@ -15,6 +15,7 @@ from __future__ import annotations
 import argparse
 import json
 import runpy
+import zipfile
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -253,6 +254,14 @@ def with_onnxruntime(path: Path, images: Any, program: Any) -> Any:
     return [values.reshape(-1, *o["file_shape"]).transpose(o["file_axes"]) for values, o in outputs]
 
 
+def stored_images(path: Path) -> Any:
+    """The array `images` of an .npz. OSError for a file that cannot be read, ValueError for one of another kind or without it."""
+    try:
+        return np.load(path)["images"]
+    except (EOFError, LookupError, ValueError, zipfile.BadZipFile) as error:
+        raise ValueError(f"expected an .npz file with an array 'images', found another one ({error})") from None
+
+
 def as_integers(images: Any, scale: Any) -> Any:
     """Images as the network takes them: real ones scaled, rounded and limited, whole ones as they are. ValueError for what is none."""
     if images.dtype.kind not in "iuf" or list(images.shape[1:]) != scale["shape"] or not len(images):
@@ -279,8 +288,8 @@ def main() -> int:
     folder = Path(__file__).resolve().parent
     program, arrays = json.loads((folder / "program.json").read_text()), np.load(folder / "program.npz")
     try:
-        images = as_integers(np.load(asked.images or folder / "program.npz")["images"], program["image"])
-    except (OSError, KeyError, ValueError) as error:
+        images = as_integers(stored_images(asked.images or folder / "program.npz"), program["image"])
+    except (OSError, ValueError) as error:
         parser.error(f"--images: {error}")
     if asked.schedule and len(images) > len(arrays["images"]):
         parser.error(

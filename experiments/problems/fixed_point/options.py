@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
@@ -53,11 +52,6 @@ def read_options(space: str, asked: CommandOptions) -> dict[str, Any]:
     given, limits = {**asked.given, **data_options(asked.given)}, asked.limits
     if ACCURACY in limits:
         raise ValueError(f"--limit accuracy is for networks of the space reverse-split; the space {space} has --drop.")
-    if not all(
-        math.isfinite(given.get(name, 0.0))
-        for name in ("accuracy_drop", "permitted_loss", "permitted_flips", "validation")
-    ):
-        raise ValueError("--drop, --loss, --flips and --validation: expected finite numbers.")
     if space == "seedot":
         given |= {own: given.pop(name) for name, own in SEEDOT_OPTIONS.items() if name in given}
     bits = given.pop("accumulator_bits", "auto")

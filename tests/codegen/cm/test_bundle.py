@@ -237,7 +237,7 @@ def test_the_runner_imports_numpy_alone() -> None:
     source = ast.parse(Path(runner.__file__).read_text(encoding="utf-8"))
     imported = {alias.name for node in ast.walk(source) if isinstance(node, ast.Import) for alias in node.names}
     imported |= {str(node.module) for node in ast.walk(source) if isinstance(node, ast.ImportFrom)}
-    assert imported == {"__future__", "argparse", "json", "pathlib", "runpy", "types", "typing", "numpy", "onnxruntime"}
+    assert imported == {"__future__", "argparse", "json", "pathlib", "runpy", "types", "typing", "zipfile", "numpy", "onnxruntime"}
 
 
 @pytest.mark.parametrize(
@@ -253,6 +253,23 @@ def test_the_runner_imports_numpy_alone() -> None:
 def test_the_runner_refuses_what_is_no_image_of_the_network(images: NDArray[Any], said: str) -> None:
     with pytest.raises(ValueError, match=said):
         runner.as_integers(images, SCALE)
+
+
+def test_the_runner_refuses_files_without_images(tmp_path: Path) -> None:
+    whole = np.random.default_rng(0).normal(size=(4, 1, 2, 2))
+    np.savez(tmp_path / "good.npz", images=whole)
+    assert (runner.stored_images(tmp_path / "good.npz") == whole).all()
+    content = (tmp_path / "good.npz").read_bytes()
+    np.save(tmp_path / "array.npy", whole)
+    np.savez(tmp_path / "other.npz", others=whole)
+    (tmp_path / "empty.npz").write_bytes(b"")
+    (tmp_path / "text.npz").write_text("images")
+    (tmp_path / "cut.npz").write_bytes(content[: len(content) // 2])
+    middle = content.index(whole.tobytes()) + 40
+    (tmp_path / "damaged.npz").write_bytes(content[:middle] + bytes([content[middle] ^ 255]) + content[middle + 1 :])
+    for name in ("array.npy", "other.npz", "empty.npz", "text.npz", "cut.npz", "damaged.npz"):
+        with pytest.raises(ValueError, match="expected an .npz file with an array 'images', found another one"):
+            runner.stored_images(tmp_path / name)
 
 
 def test_the_runner_scales_and_limits_real_images_alone() -> None:
