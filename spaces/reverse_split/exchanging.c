@@ -18,7 +18,7 @@ enum { SETS = 60, LOOKS_OF_A_READER = 40, UNFIT = -2 };
 
 /* A question: what leaves, what is there for each value that needs an instruction, and the best answer so far. */
 typedef struct {
-    uint64_t gone, there[SLOTS], spare; /* spare: without a reader, if no new instruction reads it */
+    Bits gone, there[SLOTS], spare; /* spare: without a reader, if no new instruction reads it */
     int32_t after[SLOTS], afters, hard[SLOTS], hards;
     Made made[SLOTS], best[SLOTS], fresh, best_fresh;
     uint64_t value, best_value;
@@ -28,7 +28,7 @@ typedef struct {
 /* ---- questions */
 
 /* An instruction of `goal` that reads a new value, which stands in `fresh`, and some of those `there`. */
-static int leads(const Walk *w, uint64_t value, int fresh, uint64_t goal, uint64_t there, Made *made)
+static int leads(const Walk *w, uint64_t value, int fresh, uint64_t goal, Bits there, Made *made)
 {
     uint8_t f = (uint8_t)fresh;
     int shifts = w->p->set == SCAMP5 ? w->offsets : 1, s;
@@ -49,8 +49,8 @@ static int leads(const Walk *w, uint64_t value, int fresh, uint64_t goal, uint64
         return s >= 0 ? (*made = (Made){ADD_NEGATED, 0, f, (uint8_t)s, 0}, 1) : 0;
     }
     uint64_t rest = minus(goal, value);
-    for (uint64_t left = there; left; left &= left - 1) {
-        int u = __builtin_ctzll(left);
+    for (Bits left = there; left; left &= left - 1) {
+        int u = lowest(left);
         s = slot_of_value(w, minus(rest, w->moved[u][0]), there & ~bit(u));
         if (s >= 0) return *made = (Made){ADD3, 0, f, (uint8_t)u, (uint8_t)s}, 1;
     }
@@ -61,11 +61,11 @@ static int leads(const Walk *w, uint64_t value, int fresh, uint64_t goal, uint64
 static void consider(Walk *w, Question *q, uint64_t value, int fresh, Made reader)
 {
     Made fresh_made;
-    uint64_t first = q->there[q->hard[0]];
+    Bits first = q->there[q->hard[0]];
     w->work++;
     for (int64_t at = next_way(w, value, first, NOTHING, &fresh_made); at >= 0; at = next_way(w, value, first, at, &fresh_made)) {
-        if (!value || slot_of_value(w, value, ~(uint64_t)0) >= 0) return;
-        uint64_t read = reads(fresh_made) | reads(reader);
+        if (!value || slot_of_value(w, value, ~(Bits)0) >= 0) return;
+        Bits read = reads(fresh_made) | reads(reader);
         Made made[SLOTS];
         made[q->hard[0]] = reader;
         for (int i = 1; i < q->hards; i++) {
@@ -89,13 +89,14 @@ static void consider_all(Walk *w, Question *q, int fresh)
 {
     int h = q->hard[0], shifts = w->p->set == SCAMP5 ? w->offsets : 1;
     uint8_t f = (uint8_t)fresh;
-    uint64_t goal = w->moved[h][0], there = q->there[h], double_goal = plus(goal, goal);
+    Bits there = q->there[h];
+    uint64_t goal = w->moved[h][0], double_goal = plus(goal, goal);
     for (int o = 1; o < w->offsets; o++)
         consider(w, q, w->moved[h][INVERSE[o]], fresh, (Made){MOVE, (uint8_t)o, f, 0, 0});
     consider(w, q, minus(0, goal), fresh, (Made){NEGATE, 0, f, 0, 0});
     consider(w, q, double_goal, fresh, (Made){HALVE, 0, f, 0, 0});
-    for (uint64_t left = there; left; left &= left - 1) {
-        uint8_t u = (uint8_t)__builtin_ctzll(left);
+    for (Bits left = there; left; left &= left - 1) {
+        uint8_t u = (uint8_t)lowest(left);
         const uint64_t *moved = w->moved[u];
         for (int o = 0; o < shifts; o++) {
             uint64_t back = w->moved[h][INVERSE[o]];
@@ -104,18 +105,18 @@ static void consider_all(Walk *w, Question *q, int fresh)
             consider(w, q, minus(moved[o], goal), fresh, (Made){SUB, (uint8_t)o, u, f, 0});
         }
         if (w->p->set == AUKE) consider(w, q, minus(0, plus(goal, moved[0])), fresh, (Made){ADD_NEGATED, 0, f, u, 0});
-        for (uint64_t more = w->p->set == SCAMP5 ? left & (left - 1) : 0; more; more &= more - 1) {
-            int t = __builtin_ctzll(more);
+        for (Bits more = w->p->set == SCAMP5 ? left & (left - 1) : 0; more; more &= more - 1) {
+            int t = lowest(more);
             consider(w, q, minus(minus(goal, moved[0]), w->moved[t][0]), fresh, (Made){ADD3, 0, f, u, (uint8_t)t});
         }
     }
 }
 
 /* What reads the values that leave, and which of it needs a new value. */
-static void ask(Walk *w, Question *q, uint64_t removed)
+static void ask(Walk *w, Question *q, Bits removed)
 {
     const Program *now = &w->now;
-    uint64_t all = 1, used = w->results;
+    Bits all = 1, used = w->results;
     memset(q, 0, offsetof(Question, made));
     q->options = q->gains = 0;
     q->gone = removed;
@@ -126,7 +127,7 @@ static void ask(Walk *w, Question *q, uint64_t removed)
         q->gone |= bit(v);
         q->after[q->afters++] = v;
     }
-    uint64_t there = all & ~q->gone, again = 0;
+    Bits there = all & ~q->gone, again = 0;
     for (int i = 0; i < q->afters; i++) {
         int v = q->after[i];
         q->there[v] = there;
@@ -145,15 +146,15 @@ static void ask(Walk *w, Question *q, uint64_t removed)
         int v = now->order[i];
         if (!((removed | again) >> v & 1)) used |= now->reads[v];
     }
-    q->spare = all & ~removed & ~used & ~(uint64_t)1;
+    q->spare = all & ~removed & ~used & ~(Bits)1;
 }
 
 /* ---- the next program */
 
-static void emit(const Program *next, Program *ordered, int v, uint64_t *done)
+static void emit(const Program *next, Program *ordered, int v, Bits *done)
 {
     if (*done >> v & 1) return;
-    for (uint64_t left = next->reads[v] & ~*done; left; left &= left - 1) emit(next, ordered, __builtin_ctzll(left), done);
+    for (Bits left = next->reads[v] & ~*done; left; left &= left - 1) emit(next, ordered, lowest(left), done);
     *done |= bit(v);
     ordered->order[ordered->count++] = v;
 }
@@ -163,9 +164,9 @@ static void arrange(Walk *w)
 {
     Program *next = &w->next;
     const Program *now = &w->now;
-    uint64_t need = w->results, looked = 1, done = 1;
+    Bits need = w->results, looked = 1, done = 1;
     while (need & ~looked) {
-        int v = __builtin_ctzll(need & ~looked);
+        int v = lowest(need & ~looked);
         looked |= bit(v);
         need |= next->reads[v];
     }
@@ -190,7 +191,7 @@ static void count_uses(const Walk *w, int32_t *uses)
         if (m.op == ADD || m.op == SUB || m.op == ADD_NEGATED || m.op == ADD3) uses[m.b]++;
         if (m.op == ADD3) uses[m.c]++;
     }
-    for (uint64_t left = w->p->kept ? w->results : 0; left; left &= left - 1) uses[__builtin_ctzll(left)]++;
+    for (Bits left = w->p->kept ? w->results : 0; left; left &= left - 1) uses[lowest(left)]++;
 }
 
 static int operands_of(Made m, int32_t *operand)
@@ -227,7 +228,7 @@ static int fits(Walk *w)
     return 1;
 }
 
-static void replace(Walk *w, const Question *q, uint64_t removed, int fresh)
+static void replace(Walk *w, const Question *q, Bits removed, int fresh)
 {
     Program *next = &w->next;
     *next = w->now;
@@ -242,7 +243,7 @@ static void replace(Walk *w, const Question *q, uint64_t removed, int fresh)
     if (q->hards) next->made[fresh] = q->best_fresh, next->reads[fresh] = reads(q->best_fresh);
     arrange(w);
     if (next->count > w->now.count || !fits(w) || w->failed) return;
-    uint64_t there = 1;
+    Bits there = 1;
     for (int i = 0; i < next->count; i++)
         if (next->order[i] != fresh) there |= bit(next->order[i]);
     w->now = *next;
@@ -253,27 +254,27 @@ static void replace(Walk *w, const Question *q, uint64_t removed, int fresh)
 }
 
 /* Values that leave: one, or two of which one reads the other or both read the same. */
-static uint64_t removed_values(Walk *w, uint64_t removable)
+static Bits removed_values(Walk *w, Bits removable)
 {
     const Program *now = &w->now;
     int v;
     do v = now->order[below(&w->random, now->count)];
     while (!(removable >> v & 1));
     if (draw(&w->random) & 1) return bit(v);
-    uint64_t near = now->reads[v];
+    Bits near = now->reads[v];
     for (int i = 0; i < now->count; i++)
-        if (now->reads[now->order[i]] & (bit(v) | (now->reads[v] & ~(uint64_t)1))) near |= bit(now->order[i]);
+        if (now->reads[now->order[i]] & (bit(v) | (now->reads[v] & ~(Bits)1))) near |= bit(now->order[i]);
     near &= removable & ~bit(v);
     if (!near) return bit(v);
-    int skipped = below(&w->random, __builtin_popcountll(near));
+    int skipped = below(&w->random, __builtin_popcountll((uint64_t)near) + __builtin_popcountll((uint64_t)(near >> 64)));
     while (skipped--) near &= near - 1;
-    return bit(v) | bit(__builtin_ctzll(near));
+    return bit(v) | bit(lowest(near));
 }
 
 /* 0 where a value is zero or computed twice. */
 static int begin(Walk *w, const Exchange *p, const int32_t *step)
 {
-    w->p = p, w->random = p->random, w->results = p->results;
+    w->p = p, w->random = p->random, w->results = p->results[0] | (Bits)p->results[1] << 64;
     w->offsets = p->set == SCAMP5 ? OFFSETS : AUKE_OFFSETS;
     uint64_t back_x = inverse(p->x), back_y = inverse(p->y);
     for (int o = 0; o < OFFSETS; o++) {
@@ -308,12 +309,12 @@ int kilotune_exchange(const Exchange *p, int32_t *step, int32_t *number, int64_t
     }
     Question q;
     while (!w->failed && w->work < p->work) {
-        uint64_t all = 1;
+        Bits all = 1;
         for (int i = 0; i < w->now.count; i++) all |= bit(w->now.order[i]);
-        uint64_t removable = all & ~w->results & ~(uint64_t)1;
+        Bits removable = all & ~w->results & ~(Bits)1;
         if (!removable) break;
-        uint64_t removed = removed_values(w, removable);
-        int fresh = __builtin_ctzll(~all);
+        Bits removed = removed_values(w, removable);
+        int fresh = lowest(~all);
         ask(w, &q, removed);
         w->work += 8;
         if (q.hards) consider_all(w, &q, fresh);

@@ -20,15 +20,16 @@ from kilotune.evaluators.c_structures import structures
 from kilotune.evaluators.compiled_library import load_library
 from kilotune.spaces.reverse_split.programs import PLACES, evaluation_point, step_of_row
 
-LONGEST = 62
+LONGEST = 126
 """Instructions."""
 
 NUMBERS = 5
-SLOTS = 64
+SLOTS = 128
 
 _OPS: Mapping[str, int] = MappingProxyType({"mov": 0, "add": 1, "sub": 2, "neg": 3, "addneg": 4, "div2": 5, "divq": 5})
 _ADD3 = 7
 _UNFIT = -2
+_WORD = (1 << 64) - 1
 
 (_Exchange,) = structures(Path(__file__).with_name("exchanging_state.h"), "Exchange")
 
@@ -61,9 +62,10 @@ def exchanged(plan: Plan, registers: int | None, seed: int, work: int, kept: boo
     step[: len(rows)] = rows
     number, done = np.zeros(SLOTS, dtype=np.int32), np.zeros(1, dtype=np.int64)
     results = sum(1 << result for result in set(plan.results))
+    words = (ctypes.c_uint64 * 2)(results & _WORD, results >> 64)
     limit = SLOTS if registers is None else registers
     instructions = 0 if plan.target == "auke" else 1
-    problem = _Exchange(instructions, limit, int(kept), len(rows), results, seed, *evaluation_point(), 1, work)
+    problem = _Exchange(instructions, limit, int(kept), len(rows), words, seed, *evaluation_point(), 1, work)
     count = library.kilotune_exchange(ctypes.byref(problem), step.ctypes.data, number.ctypes.data, done.ctypes.data)
     if count == _UNFIT:
         return None, 0

@@ -11,7 +11,9 @@
 
 enum { AUKE = 0, SCAMP5 = 1, OFFSETS = 13, AUKE_OFFSETS = 5 };
 enum { MOVE = 0, ADD = 1, SUB = 2, NEGATE = 3, ADD_NEGATED = 4, HALVE = 5, ADD3 = 7 };
-enum { SLOTS = 64, LONGEST = 62, NUMBERS = 5, NOTHING = -1, PLACES = 256 };
+enum { SLOTS = 128, LONGEST = 126, NUMBERS = 5, NOTHING = -1, PLACES = 512 };
+
+typedef unsigned __int128 Bits; /* a set of slots */
 
 static const int OFFSET_X[OFFSETS] = {0, 0, 1, 0, -1, 0, 2, 0, -2, 1, -1, 1, -1};
 static const int OFFSET_Y[OFFSETS] = {0, 1, 0, -1, 0, 2, 0, -2, 0, 1, -1, -1, 1};
@@ -19,7 +21,7 @@ static const int INVERSE[OFFSETS] = {0, 3, 4, 1, 2, 7, 8, 5, 6, 10, 9, 12, 11};
 
 typedef struct {
     int32_t set, registers, kept, count;
-    uint64_t results; /* bits of values; the image is bit 0 */
+    uint64_t results[2]; /* bits of values; the image is bit 0 */
     uint64_t random, x, y, image;
     int64_t work;
 } Exchange;
@@ -35,7 +37,7 @@ typedef struct {
 
 typedef struct {
     Made made[SLOTS];
-    uint64_t reads[SLOTS];
+    Bits reads[SLOTS];
     int32_t order[SLOTS], count;
 } Program;
 
@@ -43,7 +45,7 @@ typedef struct {
     const Exchange *p;
     uint64_t moved[SLOTS][OFFSETS], unit[OFFSETS], random;
     Program now, next;
-    uint64_t results;
+    Bits results;
     int32_t offsets;
     Entry *entry; /* open addressing; op NOTHING: free */
     uint32_t mask;
@@ -52,11 +54,17 @@ typedef struct {
     int failed;
 } Walk;
 
-static inline uint64_t bit(int slot) { return (uint64_t)1 << slot; }
+static inline Bits bit(int slot) { return (Bits)1 << slot; }
 
-static inline uint64_t reads(Made m)
+static inline int lowest(Bits set)
 {
-    uint64_t all = bit(m.a);
+    uint64_t low = (uint64_t)set;
+    return low ? __builtin_ctzll(low) : 64 + __builtin_ctzll((uint64_t)(set >> 64));
+}
+
+static inline Bits reads(Made m)
+{
+    Bits all = bit(m.a);
     if (m.op == ADD || m.op == SUB || m.op == ADD_NEGATED || m.op == ADD3) all |= bit(m.b);
     return m.op == ADD3 ? all | bit(m.c) : all;
 }
@@ -93,7 +101,7 @@ static void note_places(Walk *w)
 }
 
 /* The slot of a value among those that are `there`; NOTHING. */
-static inline int slot_of_value(const Walk *w, uint64_t value, uint64_t there)
+static inline int slot_of_value(const Walk *w, uint64_t value, Bits there)
 {
     uint32_t at = (uint32_t)(value ^ value >> 29) % PLACES;
     for (; w->place[at] >= 0; at = (at + 1) % PLACES)
@@ -113,7 +121,7 @@ static void put(Walk *w, Made made)
 }
 
 /* All instructions that read a value, and others of `others`. */
-static void put_with(Walk *w, int slot, uint64_t others)
+static void put_with(Walk *w, int slot, Bits others)
 {
     uint8_t v = (uint8_t)slot;
     for (int o = 1; o < w->offsets; o++) put(w, (Made){MOVE, (uint8_t)o, v, 0, 0});
@@ -121,16 +129,16 @@ static void put_with(Walk *w, int slot, uint64_t others)
     int shifts = w->p->set == SCAMP5 ? w->offsets : 1;
     for (int o = 1; o < shifts; o++) put(w, (Made){SUB, (uint8_t)o, v, v, 0});
     if (w->p->set == AUKE) put(w, (Made){ADD, 0, v, v, 0}), put(w, (Made){ADD_NEGATED, 0, v, v, 0});
-    for (uint64_t left = others; left; left &= left - 1) {
-        uint8_t u = (uint8_t)__builtin_ctzll(left);
+    for (Bits left = others; left; left &= left - 1) {
+        uint8_t u = (uint8_t)lowest(left);
         for (int o = 0; o < shifts; o++) {
             put(w, (Made){ADD, (uint8_t)o, v, u, 0});
             put(w, (Made){SUB, (uint8_t)o, v, u, 0});
             put(w, (Made){SUB, (uint8_t)o, u, v, 0});
         }
         if (w->p->set == AUKE) put(w, (Made){ADD_NEGATED, 0, v, u, 0});
-        for (uint64_t more = w->p->set == SCAMP5 ? left & (left - 1) : 0; more; more &= more - 1)
-            put(w, (Made){ADD3, 0, v, u, (uint8_t)__builtin_ctzll(more)});
+        for (Bits more = w->p->set == SCAMP5 ? left & (left - 1) : 0; more; more &= more - 1)
+            put(w, (Made){ADD3, 0, v, u, (uint8_t)lowest(more)});
     }
 }
 
@@ -154,7 +162,7 @@ static void fill_table(Walk *w)
     }
     memset(w->entry, -1, size * sizeof *w->entry);
     w->entries = 0;
-    uint64_t there = 0;
+    Bits there = 0;
     for (int i = -1; i < w->now.count; i++) {
         int slot = i < 0 ? 0 : w->now.order[i];
         put_with(w, slot, there);
@@ -163,7 +171,7 @@ static void fill_table(Walk *w)
 }
 
 /* The next instruction from `at` on that computes a value from those `there`; the entry behind it, or NOTHING. */
-static inline int64_t next_way(const Walk *w, uint64_t value, uint64_t there, int64_t at, Made *made)
+static inline int64_t next_way(const Walk *w, uint64_t value, Bits there, int64_t at, Made *made)
 {
     for (uint32_t i = at < 0 ? (uint32_t)(value ^ value >> 29) & w->mask : (uint32_t)at;; i = (i + 1) & w->mask) {
         const Entry *e = &w->entry[i];
