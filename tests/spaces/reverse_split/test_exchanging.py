@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from kilotune.codegen.scamp.plan import Plan, PlanStep, computed, without_dead_steps
+from kilotune.codegen.scamp.plan import Plan, PlanStep, computed, evaluate, without_dead_steps
 from kilotune.codegen.scamp.registers import legalised, needed_registers
 from kilotune.codegen.scamp.sums import Sum
 from kilotune.spaces.reverse_split.construction import starting_plans
@@ -39,6 +39,7 @@ def test_results_and_registers_stay(target: str, kept: bool) -> None:
         changed += found != plan
         assert looks > 0
         assert computed(found) == computed(plan)
+        assert len(set(evaluate(found)) - {Sum()}) == len(found.steps) + 1  # nothing twice, and no zero
         assert len(found.steps) <= len(plan.steps)
         assert needed_registers(legalised(found), kept) <= registers
     assert changed > 10
