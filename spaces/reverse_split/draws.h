@@ -1,5 +1,5 @@
 /* Numbers drawn by SplitMix64 (Steele, Lea, Flood, "Fast Splittable Pseudorandom Number Generators", OOPSLA 2014), for what anneals. Part of
- * cell_annealing.c and changing_constants.c. */
+ * cell_annealing.c, changing_constants.c and exchanging.c. */
 #ifndef KILOTUNE_DRAWS_H
 #define KILOTUNE_DRAWS_H
 
@@ -14,6 +14,6 @@ static uint64_t draw(uint64_t *random)
 }
 
 static int32_t below(uint64_t *random, int32_t count) { return (int32_t)(((draw(random) >> 32) * (uint64_t)count) >> 32); }
-static double share(uint64_t *random) { return (double)(draw(random) >> 11) * 0x1.0p-53; }
+static inline double share(uint64_t *random) { return (double)(draw(random) >> 11) * 0x1.0p-53; }
 
 #endif

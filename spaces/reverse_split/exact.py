@@ -41,12 +41,16 @@ from kilotune.spaces.reverse_split.slices import WorkSlices
 from kilotune.spaces.reverse_split.trivial_results import distinct, with_trivial, without_trivial
 
 PROOF_WORK_OF_A_STEP = 250_000
+EARLY_PROOF_WORK = 30_000
+"""What a proof is given at once, however long the program: a tenth of a second, in which bounds of several kernels rise by up to five."""
+
 SHORT: Mapping[str, int] = MappingProxyType({"auke": 10, "scamp5": 6})
 """Instructions: up to so many, proof and improvement take turns; the proof of longer ones has every eighth turn, and every second one
 after `PATIENCE` idle steps. Where one fewer is all that is open of two more at most: seven of eight, after a third of that."""
 
 LONG: Mapping[str, int] = MappingProxyType({"auke": 20, "scamp5": 14})
-"""Instructions: while the best known program is longer, no proof is in reach, and none is tried before the improvement has come to rest."""
+"""Instructions: while the best known program is longer, no proof is in reach, and after `EARLY_PROOF_WORK` none is tried
+before the improvement has come to rest."""
 
 PATIENCE = 60
 WORTH_A_WALK = 1.5
@@ -207,7 +211,8 @@ class _ProgramSearch:
 
     def _advance(self, proof: Proof, slices: WorkSlices) -> Plan | None:
         left, worked = self.seconds_left(), proof.worked
-        plan = proof.advance(self.best_cost, slices.slice(PROOF_WORK_OF_A_STEP))
+        work = EARLY_PROOF_WORK - worked if worked < EARLY_PROOF_WORK else PROOF_WORK_OF_A_STEP
+        plan = proof.advance(self.best_cost, slices.slice(work))
         slices.note(proof.worked - worked, left)
         return plan
 
@@ -239,7 +244,7 @@ class _ProgramSearch:
         if idle > (PATIENCE // 3 if last else PATIENCE):
             return turn % 8 != 0 if last else turn % (8 if long else 2) == 1
         if long:
-            return False
+            return turn % 2 == 1 and proof.worked < EARLY_PROOF_WORK
         short = proof.bound <= SHORT[self.target] * self.costs.plain
         return turn % 2 == 1 if short else turn % 8 == 7
 

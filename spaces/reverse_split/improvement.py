@@ -12,12 +12,14 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
 
 from kilotune.codegen.scamp.instructions import REGISTERS
 from kilotune.codegen.scamp.plan import Plan, PlanStep
 from kilotune.codegen.scamp.sums import Sum
+from kilotune.spaces.reverse_split.exchanging import LONGEST as LONGEST_EXCHANGED
+from kilotune.spaces.reverse_split.exchanging import exchanged
+from kilotune.spaces.reverse_split.made_values import IMAGE, MadeValue, WalkValues, in_order
 from kilotune.spaces.reverse_split.move_choice import MoveChoice, MoveKind
 from kilotune.spaces.reverse_split.pebbling import pebbled
 from kilotune.spaces.reverse_split.prepared_question import ProgramStatus
@@ -47,41 +49,10 @@ MOST_TARGETS = 30
 LONGEST_SQUEEZED = 32
 """Instructions of a program that is fitted to the registers on the way: some milliseconds each time."""
 
+SHARE_OF_EXCHANGES, LOOKS_OF_A_VALUE = 0.5, 30
+"""How much of a walk's work is exchanges of single values, and how many looks of theirs take as long as one of a question's."""
+
 COPIES = ("mov", "copy")
-
-IMAGE = 0
-"""The number of the image among a walk's values."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Made:
-    """One instruction of a program; its value and its operands are numbers of `_WalkValues`."""
-
-    key: int
-    op: str
-    operands: tuple[int, ...]
-    directions: tuple[str, ...]
-    cost: int
-
-
-class _WalkValues:
-    """All values that a walk has met, numbered: sums are long, and a question asks for the same ones again and again.
-
-    A value that is computed again, since no register holds it so long, has a number for each time; so has a copy.
-    """
-
-    def __init__(self, image: Sum) -> None:
-        self.sums = [image]
-        self.copies = [False]
-        self._numbers = {(image, False, 0): IMAGE}
-
-    def number(self, total: Sum, copy: bool = False, time: int = 0) -> int:
-        """The number of a value, a new one where it was not met before."""
-        found = self._numbers.setdefault((total, copy, time), len(self.sums))
-        if found == len(self.sums):
-            self.sums.append(total)
-            self.copies.append(copy)
-        return found
 
 
 def plan_cost(plan: Plan, costs: Costs) -> int:
@@ -119,9 +90,9 @@ class ProgramWalk:
         self._costs, self._random, self._choice = costs, random.Random(seed), MoveChoice()
         self._measures = SumMeasures()
         self._target, self._depth, self._results = start.target, start.depth, tuple(results)
-        self._values = _WalkValues(Sum.image(start.depth))
+        self._values = WalkValues(Sum.image(start.depth))
         self._program = self._started(start)
-        self._wanted = tuple((IMAGE, *(made.key for made in self._program))[at] for at in start.results)
+        self._wanted = self._results_of(start)
         self.cost = sum(made.cost for made in self._program)
         self.limit = limit
         self.aim = 0
@@ -133,10 +104,33 @@ class ProgramWalk:
 
     def advance(self, work: int = WORK_OF_A_STEP) -> Plan:
         """Questions until the work is done; then the program, which is never dearer than the last one, or the limit."""
-        spent = 0
+        spent = self._exchange(int(SHARE_OF_EXCHANGES * work))
         while spent < work:
             spent += self._turn()
         return self._plan()
+
+    def _exchange(self, work: int) -> int:
+        """Single values exchanged for so much work; what it took."""
+        if not self.exchanges:
+            return 0
+        limit = None if self._registers is None else self._taken
+        plan, looks = exchanged(
+            self._written(self._program), limit, self._random.getrandbits(63), LOOKS_OF_A_VALUE * work, self._kept
+        )
+        if plan is None:
+            return 0
+        before = self.cost
+        self._program = self._started(plan)
+        self._wanted = self._results_of(plan)
+        self.cost = sum(made.cost for made in self._program)
+        if self.excess and self.cost < before:
+            self._taken = max(self._taken - self.excess, least_registers(plan, self._taken, self._kept))
+            if self.cost < self.aim:
+                self._squeeze()
+        return looks // LOOKS_OF_A_VALUE
+
+    def _results_of(self, plan: Plan) -> tuple[int, ...]:
+        return tuple((IMAGE, *(made.key for made in self._program))[at] for at in plan.results)
 
     @property
     def instructions(self) -> int:
@@ -144,13 +138,18 @@ class ProgramWalk:
         return len(self._program)
 
     @property
+    def exchanges(self) -> bool:
+        """Whether single values are exchanged in a program so long, at these prices."""
+        return len(self._program) <= LONGEST_EXCHANGED and len(set(self._costs)) == 1
+
+    @property
     def excess(self) -> int:
         """How many registers the program takes more than it should."""
         return 0 if self._registers is None else max(0, self._taken - self._registers)
 
-    def _started(self, plan: Plan) -> list[_Made]:
+    def _started(self, plan: Plan) -> list[MadeValue]:
         """The instructions of a plan, each with a value of its own."""
-        values, program = [IMAGE], list[_Made]()
+        values, program = [IMAGE], list[MadeValue]()
         times = Counter({(self._values.sums[IMAGE], False): 1})
         for step in plan.steps:
             total, copy = self._computed(plan, step, values), step.op in COPIES
@@ -159,9 +158,9 @@ class ProgramWalk:
             program.append(self._instruction(step, values))
         return program
 
-    def _answered(self, plan: Plan, given: Sequence[int], targets: Sequence[_Made]) -> list[_Made]:
+    def _answered(self, plan: Plan, given: Sequence[int], targets: Sequence[MadeValue]) -> list[MadeValue]:
         """The instructions of an answer to a question with those given values and targets."""
-        values, program = [IMAGE, *given], list[_Made]()
+        values, program = [IMAGE, *given], list[MadeValue]()
         wanted = {self._values.sums[made.key]: made.key for made in targets}
         for step in plan.steps:
             total, copy = self._computed(plan, step, values), step.op in COPIES
@@ -173,14 +172,14 @@ class ProgramWalk:
     def _computed(self, plan: Plan, step: PlanStep, values: Sequence[int]) -> Sum:
         return plan.instruction(step).apply([self._values.sums[values[at]] for at in step.operands], step.directions)
 
-    def _instruction(self, step: PlanStep, values: Sequence[int]) -> _Made:
+    def _instruction(self, step: PlanStep, values: Sequence[int]) -> MadeValue:
         operands = tuple(values[at] for at in step.operands)
-        return _Made(values[-1], step.op, operands, step.directions, step_cost(step, self._costs))
+        return MadeValue(values[-1], step.op, operands, step.directions, step_cost(step, self._costs))
 
     def _plan(self) -> Plan:
         return verified(self._written(self._program), self._results)
 
-    def _written(self, program: Sequence[_Made]) -> Plan:
+    def _written(self, program: Sequence[MadeValue]) -> Plan:
         number = {IMAGE: 0}
         steps = []
         for made in program:
@@ -199,7 +198,7 @@ class ProgramWalk:
         self._choice.note(kind, max(0, before - self.cost) / self._costs.plain, work)
         return work
 
-    def _asked(self, kind: MoveKind, removed: list[_Made]) -> int:
+    def _asked(self, kind: MoveKind, removed: list[MadeValue]) -> int:
         """A question without those instructions, and what comes of it. The work of the answer."""
         window = self._window({made.key for made in removed})
         if window is None:
@@ -233,7 +232,7 @@ class ProgramWalk:
         west, south, east, north = (SPARE_CELLS + max(0, *(int(box[i]) for box in boxes)) for i in range(4))
         return west, south, east, north
 
-    def _neighbours(self, removable: list[_Made], count: int) -> list[_Made]:
+    def _neighbours(self, removable: list[MadeValue], count: int) -> list[MadeValue]:
         """Instructions that depend on one another, directly or through a common operand; now and then any."""
         if self._random.random() < 0.15:
             return self._random.sample(removable, count)
@@ -248,7 +247,7 @@ class ProgramWalk:
             touched.update((chosen[-1].key, *chosen[-1].operands))
         return chosen
 
-    def _window(self, removed: set[int]) -> tuple[list[int], list[_Made]] | None:
+    def _window(self, removed: set[int]) -> tuple[list[int], list[MadeValue]] | None:
         """What the search starts from and what it must reach; None when that is too much."""
         program, copies = self._program, self._values.copies
         gone = set(removed)  # what leaves, and all that is computed from it
@@ -293,9 +292,9 @@ class ProgramWalk:
                 given.append(key)
         return given
 
-    def _replace(self, gone: set[int], new: list[_Made]) -> None:
+    def _replace(self, gone: set[int], new: list[MadeValue]) -> None:
         """Puts new instructions in the place of others, without dead ones, if that takes no more registers than before."""
-        program = _ordered(self._program, gone, new, self._wanted)
+        program = in_order(self._program, gone, new, self._wanted)
         if program is None:
             return  # an operand was a copy that left
         cost = sum(made.cost for made in program)
@@ -318,7 +317,7 @@ class ProgramWalk:
         if found is not None:
             self.squeezed, self.aim = verified(found, self._results), plan_cost(found, self._costs)
 
-    def _fitting(self, program: list[_Made]) -> list[_Made] | None:
+    def _fitting(self, program: list[MadeValue]) -> list[MadeValue] | None:
         """An order that takes as few registers as the program did before, None where there is none; where it takes fewer and those were
         too many, that is how many it may take from now on."""
         if self._registers is None:
@@ -329,41 +328,3 @@ class ProgramWalk:
             self._taken = max(self._registers, least_registers(plan, self._taken, self._kept))
             order = fitting_order(plan, self._taken, self._kept) or order
         return None if order is None else [program[number - 1] for number in order]
-
-
-def _ordered(
-    program: Sequence[_Made], gone: set[int], new: Sequence[_Made], wanted: Sequence[int]
-) -> list[_Made] | None:
-    """The instructions that the wanted values need, in the order of the program as far as they stand in it, new ones right before who
-    reads them first; None where an operand is missing, or values need one another."""
-    makers = {made.key: made for made in program if made.key not in gone}
-    for made in new:
-        makers.setdefault(made.key, made)
-    places = {made.key: place for place, made in enumerate(program)}
-    needed = set(wanted)
-    waiting = [key for key in wanted if key != IMAGE]
-    while waiting:
-        maker = makers.get(waiting.pop())
-        if maker is None:
-            return None
-        fresh = [key for key in maker.operands if key != IMAGE and key not in needed]
-        needed.update(fresh)
-        waiting += fresh
-    there, opened, order = {IMAGE}, set[int](), list[_Made]()
-    for first in sorted((key for key in needed if key in places and key != IMAGE), key=places.__getitem__):
-        stack = [first]
-        while stack:
-            made = makers[stack[-1]]
-            missing = [key for key in made.operands if key not in there]
-            if made.key in there or not missing:
-                stack.pop()
-                if made.key not in there:
-                    there.add(made.key)
-                    opened.discard(made.key)
-                    order.append(made)
-            elif not opened.isdisjoint(missing):
-                return None  # values that need one another
-            else:
-                opened.add(made.key)
-                stack += missing
-    return order

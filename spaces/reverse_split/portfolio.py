@@ -34,6 +34,9 @@ SHORT_WALK, STALE_SHORT, SEEDS = 22, 1, 2
 """Instructions of a program whose walks come to rest within a slice or two, at lengths that differ by several instructions: so many turns
 without a cheaper one are enough to begin anew, with so many walks from each of the shorter starts."""
 
+STALE_EXCHANGED = 4
+"""Turns without a cheaper program, after which other walks begin beside the best one, where a start is shortened in a tenth of a second."""
+
 LONG_PROGRAM = 40
 """Instructions."""
 
@@ -82,8 +85,9 @@ class WalkPortfolio:
             since = since + 1 if standing.best_cost == best else 0
             best = standing.best_cost
             if self._is_stale(since):
+                kept = [] if self._walks[0].instructions <= SHORT_WALK else self._walks[:1]
                 yield from self._halving(shorter * SEEDS)
-                since = 0
+                self._walks, since = [*kept, *self._walks][:KEPT_WALKS], 0
             if self._squeezed is not None:
                 self.add(self._squeezed)
                 self._squeezed = None
@@ -99,10 +103,13 @@ class WalkPortfolio:
 
     def _is_stale(self, turns: int) -> bool:
         """So many turns had no cheaper program, and walks of short programs begin anew."""
-        walk = min(self._walks, key=_merit)
+        self._walks.sort(key=_merit)
+        walk = self._walks[0]
         unfit = self._standing.unfit
         if walk.instructions <= SHORT_WALK:
             return turns >= STALE_SHORT
+        if walk.exchanges and turns >= STALE_EXCHANGED:
+            return True
         return turns >= STALE and unfit is not None and len(unfit.steps) <= SHORT_UNFIT
 
     def add(self, start: Plan) -> None:

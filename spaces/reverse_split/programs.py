@@ -198,7 +198,7 @@ class Searcher:
 
     def _plan(self, rows: list[list[int]], results: list[int]) -> Plan:
         q = self.question
-        steps = tuple(_step(q.target, *row) for row in rows)
+        steps = tuple(step_of_row(q.target, *row) for row in rows)
         if q.shiftless:
             return Plan(q.target, q.depth, steps, tuple(results))
         return verified(Plan(q.target, q.depth, steps, tuple(results)), q.targets, q.given)
@@ -223,7 +223,8 @@ def verified(plan: Plan, sums: Sequence[Sum], given: Sequence[Sum] = ()) -> Plan
     return replace(plan, depth=plan.depth + deeper - spare)
 
 
-def _step(target: str, op: int, offset: int, a: int, b: int, c: int) -> PlanStep:
+def step_of_row(target: str, op: int, offset: int, a: int, b: int, c: int) -> PlanStep:
+    """An instruction as the compiled searches number it."""
     directions = OFFSETS[offset]
     if target == "auke":
         if op == 0:

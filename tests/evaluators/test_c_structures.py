@@ -28,6 +28,7 @@ SHARED = {
     "spaces/memory/skyline.c": ("SkylineProblem",),
     "spaces/reverse_split/cell_annealing.c": ("CellProblem", "CellChoice"),
     "spaces/reverse_split/changing_constants.c": ("ChangingProblem", "ChangingChoice"),
+    "spaces/reverse_split/exchanging_state.h": ("Exchange",),
     "spaces/reverse_split/pebbling.c": ("Pebbling",),
     "spaces/reverse_split/programs_state.h": ("Problem",),
     "spaces/reverse_split/signless_state.h": ("SignlessProblem",),

@@ -286,3 +286,15 @@ def test_known_programs_of_kernels_that_need_none_are_taken(objective: str) -> N
         assert found.plan is not None
         assert computed(found.plan) == tuple(t.scaled(1 << (found.plan.depth - 3)) for t in targets)
     assert found is not None
+
+
+def test_a_long_program_is_bounded_at_once() -> None:
+    """Six ternary kernels, whose shortest known program has 21 macros: the facts alone say 6, a moment of proof 10."""
+    generator = random.Random(6)
+    kernels = tuple(
+        kernel(*(tuple(generator.choice((-1, 0, 1)) for _ in range(3)) for _ in range(3))) for _ in range(6)
+    )
+    facts = lower_bound(kernels, 0, "scamp5")
+    standings = itertools.islice(shortest_program(kernels, "scamp5", 0, least=facts), 12)
+    early = next(found for found in standings if found.bound >= facts + 2)
+    assert early.cost > 14 > early.bound

@@ -23,7 +23,7 @@ from kilotune.spaces.reverse_split.portfolio import (
     WalkLimits,
     WalkPortfolio,
 )
-from kilotune.spaces.reverse_split.programs import INSTRUCTIONS, load_kernel
+from kilotune.spaces.reverse_split.programs import BUS_TRANSFERS, INSTRUCTIONS, load_kernel
 from kilotune.spaces.reverse_split.scheduling import MOST_REGISTERS, least_registers
 from kilotune.spaces.reverse_split.slices import WorkSlices
 
@@ -115,9 +115,10 @@ def test_where_nothing_gets_cheaper_walks_begin_anew(monkeypatch: pytest.MonkeyP
     plans = starts()[:4]
     short = min(plans, key=lambda plan: len(plan.steps))
     assert len(short.steps) <= SHORT_UNFIT
-    for unfit, again in ((short, True), (None, False)):
+    cases = ((short, BUS_TRANSFERS, True), (None, BUS_TRANSFERS, False), (None, INSTRUCTIONS, True))
+    for unfit, costs, again in cases:  # values are exchanged where all instructions cost the same
         works.clear()
-        portfolio = WalkPortfolio(WANTED, (INSTRUCTIONS,), 6, 0, WorkSlices(lambda: math.inf))
+        portfolio = WalkPortfolio(WANTED, (costs,), 6, 0, WorkSlices(lambda: math.inf))
         list(itertools.islice(portfolio.plans(plans, WalkLimits(1 << 30, unfit)), 6 + STALE + 2))
         later = works[6:]  # after the first halving of four walks
         assert (later[STALE - 1 :][:2] == [WORK_OF_A_START] * 2) == again
