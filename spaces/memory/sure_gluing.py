@@ -106,9 +106,7 @@ def _piles_with_mates(here: Sequence[GluedBlock], there: Sequence[GluedBlock]) -
                 size = sum(member.size for member in members)
                 if size in sizes:
                     yield _Group(members, count / size)
-                elif size in piled and not piled[size] & {
-                    member.size for member in members
-                }:  # else one follows the other
+                elif size in piled and piled[size].isdisjoint(member.size for member in members):
                     yield _Group(members, count * count_there / size)
 
 

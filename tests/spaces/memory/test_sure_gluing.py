@@ -52,8 +52,10 @@ def test_what_may_be_so_by_chance_is_not_glued() -> None:
 
 
 def test_two_that_are_followed_by_two_of_their_sizes_need_not_have_lain_on_each_other() -> None:
-    rows = [(0, 2, 30_000), (0, 2, 10_000), (0, 2, 77_777), (2, 5, 30_000), (2, 5, 10_000), (2, 5, 55_555)]
-    assert blocks_of(buffers_of(*rows)) == [(0, 2, 77_777), (0, 5, 10_000), (0, 5, 30_000), (2, 5, 55_555)]
+    others = [(1, 4, 81_001), (2, 4, 82_003), (3, 4, 83_007), (4, 5, 91_001), (4, 6, 92_003), (4, 7, 93_007)]
+    rows = [(0, 4, 30_000), (0, 4, 10_000), (0, 4, 77_777), (4, 9, 30_000), (4, 9, 10_000), (4, 9, 55_555), *others]
+    glued = [(0, 4, 77_777), (0, 9, 10_000), (0, 9, 30_000), (4, 9, 55_555), *others]
+    assert blocks_of(buffers_of(*rows)) == sorted(glued)
 
 
 def assert_is_full(whole: GluedBuffers, buffers: BufferArrays) -> None:
