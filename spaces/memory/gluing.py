@@ -34,6 +34,10 @@ class GluedBuffers:
         """The offsets of all buffers, from those of the glued ones."""
         return offsets[self.group] + self.shift
 
+    def then(self, whole: GluedBuffers) -> GluedBuffers:
+        """What is left of all buffers where the glued ones were glued once more, to `whole`."""
+        return GluedBuffers(whole.buffers, whole.group[self.group], self.shift + whole.shift[self.group])
+
 
 def glued(buffers: BufferArrays) -> GluedBuffers | None:
     """None when hardly any fit together."""

@@ -14,6 +14,7 @@ import itertools
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Protocol
 
 import numpy as np
@@ -27,6 +28,7 @@ from kilotune.spaces.memory.missing_mates import has_gaps
 from kilotune.spaces.memory.orders import best_greedy
 from kilotune.spaces.memory.regluing import RegluingLimits, can_reglue, reglued, share_with_exact_mates
 from kilotune.spaces.memory.succession import SuccessionRule, glued_by_succession
+from kilotune.spaces.memory.sure_gluing import surely_glued
 
 MOST_BUFFERS = 20_000
 """Buffers above which no successions are looked for: a gluing would take seconds."""
@@ -66,6 +68,9 @@ REGLUING_SHARES = (math.inf, math.inf, 0.5, math.inf, math.inf, 1.0, 0.25)
 
 LIKENESSES, EXACT_LIKENESSES = (1.0, 0.7), (0.001, 1.0, 0.001, 0.001)
 """How much sizes differ that lay beside each other, in regluings one after the other; and where many are the same to the byte."""
+
+SURE_EVERY = 2
+"""Where many are, every so manieth regluing begins from what is glued surely (`spaces.memory.sure_gluing`), and none takes that apart."""
 
 MANY_EXACT = 0.05
 """The share of buffers with a mate of exactly their size from which on many are the same."""
@@ -138,6 +143,7 @@ class SuccessionSearch:
         self._is_crowded = self._is_patient = self._can_reglue and at_a_section >= CROWDED_AT_A_SECTION
         is_exact = share_with_exact_mates(buffers) > MANY_EXACT
         most_at_a_section = MOST_EXACT_AT_A_SECTION if is_exact else MOST_AT_A_SECTION
+        self._is_exact = is_exact
         self._likenesses = EXACT_LIKENESSES if is_exact else LIKENESSES
         self._patience, self._reglued = FIRST_PATIENCE if self._is_crowded else 1, 0
         self._seconds = math.inf
@@ -213,13 +219,20 @@ class SuccessionSearch:
         looks = min(LOOKS_A_BUFFER * times * len(self._buffers), MOST_LOOKS)
         limits = RegluingLimits(looks, most, self._seconds)
         likeness = self._likenesses[self._reglued % len(self._likenesses)]
-        found = reglued(self._buffers, limits, self._seed + number + 1, likeness)
+        sure = self._sure if self._reglued % SURE_EVERY == 0 else None
+        blocks = sure.buffers if sure else self._buffers
+        found = reglued(blocks, limits, self._seed + number + 1, likeness)
         self._reglued += 1
         self.spent += found.looks
-        if found.whole is not None and self._is_patient:
-            self._is_patient = len(found.whole.buffers) > 1
+        whole = sure.then(found.whole) if sure and found.whole else found.whole
+        if whole is not None and self._is_patient:
+            self._is_patient = len(whole.buffers) > 1
             self._patience = 2 * self._patience if self._is_patient else 1
-        return self._gluing(None, found.whole, number)
+        return self._gluing(None, whole, number)
+
+    @cached_property
+    def _sure(self) -> GluedBuffers | None:
+        return surely_glued(self._buffers) if self._is_crowded and self._is_exact else None
 
     def _gluing(self, variation: tuple[float, float] | None, whole: GluedBuffers | None, number: int) -> _Gluing | None:
         self._tried += 1
