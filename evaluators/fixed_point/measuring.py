@@ -80,6 +80,11 @@ class Task:
             return (given.size if given else 0) * bits // 8
         return streamed(self.program, pushed=True)[1].features * bits // 8 + COUNTER_BYTES
 
+    @property
+    def expected_results(self) -> npt.NDArray[np.float64] | None:
+        """The targets, where they are what the program is to return: of several results a sample they are not."""
+        return self.targets if self.program.result.size == 1 else None
+
     @cached_property
     def fingerprint(self) -> str:
         """Hash of the program, its parameters and the data, wherever they were read from."""
@@ -87,7 +92,7 @@ class Task:
         scores = [] if self.score is ClassScore.ACCURACY else [self.score.value]
         streams = [*(["streaming"] if self.streaming else []), *(["overwritten"] if self.overwritten else [])]
         whole = [] if self.whole is None else [self.whole.program, dict(sorted(self.whole.parameters.items()))]
-        parts = (self.program, used, self.features, self.targets, *scores, *streams, *whole)
+        parts = (self.program, used, self.features, self.expected_results, *scores, *streams, *whole)
         return fingerprint("fixed-point task", SEMANTICS, *parts)
 
 
@@ -116,7 +121,7 @@ class FixedPointEvaluator:
     many disagreements there would be on
     other samples of the kind (`fidelity`); with `margin_errors` also `margin_error`. Of a numerical model: `precision_loss`, the
     largest absolute difference from the float outputs (Shiftry Section 3), `expected_error`, their root mean square with its
-    uncertainty (`fidelity`), and `mean_absolute_error` against the targets where there are any. Of both: `flash_bytes`,
+    uncertainty (`fidelity`), and `mean_absolute_error` against the targets where there are any, of a program with one result. Of both: `flash_bytes`,
     `ram_bytes`, `memory_bytes` (their sum), `input_bytes` (`Task.input_bytes`, which no other metric has), `demoted` (8-bit
     variables), and executed `multiplies_W` and `adds_W` by width. With `timing` also `cycles` and
     `latency_ms`, as its cost table predicts them, `linked_bytes` where it knows what code takes, and those
@@ -191,9 +196,10 @@ class FixedPointEvaluator:
             assert self.task.targets is not None
             labels = self.float_outputs[:, 0].astype(np.int64)[None]
             return {name: float(values[0]) for name, values in self._scores(labels).items()}
-        if self.task.targets is None:
+        wanted = self.task.expected_results
+        if wanted is None:
             return {}
-        return {"mean_absolute_error": float(np.abs(self.float_outputs[:, 0] - self.task.targets).mean())}
+        return {"mean_absolute_error": float(np.abs(self.float_outputs[:, 0] - wanted).mean())}
 
     def measure(self, batch: FixedBatch) -> list[Metrics]:
         """Metrics of every candidate of the batch, in order."""
@@ -330,8 +336,8 @@ class FixedPointEvaluator:
         values = _reals(self.simulator.run(batch), batch, self._result)
         errors = values - self.float_outputs[None]
         quality = {"precision_loss": np.abs(errors).max(axis=(1, 2)), "expected_error": expected_error(errors)}
-        if self.task.targets is not None:
-            quality["mean_absolute_error"] = np.abs(values[:, :, 0] - self.task.targets).mean(axis=1)
+        if self.task.expected_results is not None:
+            quality["mean_absolute_error"] = np.abs(values[:, :, 0] - self.task.expected_results).mean(axis=1)
         return quality
 
     @property
