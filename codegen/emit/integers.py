@@ -98,8 +98,11 @@ def _result(
             return CExpression(f"({values[0].text} > 0)", context.storage.bits[operation.out.variable])
         case ir.Select():
             return _choice(context, operation, row, values)
-        case ir.Add() | ir.Subtract() | ir.Multiply():
+        case ir.Add() | ir.Subtract():
             return operators.store(_binary(context, operation, row, values), shift_out, bits)
+        case ir.Multiply():
+            values, shift = _without_common_power(operation, row, values)
+            return operators.store(_binary(context, operation, row, values), shift, bits)
         case ir.TableFunction():
             table = numbers.tables[row[Column.FUNCTION]]
             result = numbers.functions.apply(operation, table, values[0], row[Column.SHIFT_A])
@@ -117,19 +120,44 @@ def _exact(value: int) -> IntArray:
 
 
 def _binary(
-    context: Context, operation: ir.Add | ir.Subtract | ir.Multiply, row: OperationRow, values: Sequence[CExpression]
+    context: Context,
+    operation: ir.Add | ir.Subtract | ir.Multiply,
+    row: OperationRow,
+    values: Sequence[CExpression],
 ) -> CExpression:
-    operators, accumulator = context.operators, row[Column.ACC_BITS]
-    a, b = _scaled_pair(context, operation, row, values, accumulator)
+    """At the accumulator's width; modulo the result's where nothing of a sum comes down: avr-gcc 5.4 adds all bytes, and keeps one."""
+    operators, bits = context.operators, row[Column.ACC_BITS]
+    if row[Column.SHIFT_OUT] <= 0 and not isinstance(operation, ir.Multiply):
+        bits = min(bits, row[Column.BITS])
+    a, b = _scaled_pair(context, operation, row, values, bits)
     match operation:
         case ir.Add():
-            return operators.add(a, b, accumulator)
+            return operators.add(a, b, bits)
         case ir.Subtract():
-            return operators.subtract(a, b, accumulator)
+            return operators.subtract(a, b, bits)
         case ir.Multiply():
-            return operators.multiply(a, b, accumulator)
+            return operators.multiply(a, b, bits)
         case _:
             assert_never(operation)
+
+
+def _without_common_power(
+    operation: ir.Multiply, row: OperationRow, values: Sequence[CExpression]
+) -> tuple[Sequence[CExpression], int]:
+    """The operands and the shift of the result, both without the powers of two that the division takes out of a literal again: rounded in
+    any way, a quotient does not change where divisor and dividend have a factor less. Not of products that may wrap."""
+    shift, widths = row[Column.SHIFT_OUT], [value.bits for value in values]
+    places = [place for place, item in enumerate(operation.operands) if isinstance(item, ir.Literal)]
+    grows = min(row[Column.SHIFT_A], row[Column.SHIFT_B]) < 0
+    if len(places) != 1 or grows or sum(widths) > row[Column.ACC_BITS]:
+        return values, shift
+    number = row[Column.CONSTANT_A if places[0] == 0 else Column.CONSTANT_B]
+    power = min(shift, (number & -number).bit_length() - 1)
+    if power <= 0:
+        return values, shift
+    fewer = list(values)
+    fewer[places[0]] = constant(number >> power)
+    return fewer, shift - power
 
 
 def _scaled_pair(
@@ -138,8 +166,12 @@ def _scaled_pair(
     """Both operands after their shifts; a literal already is at its final scale."""
     pair = []
     for item, value, column in zip(operation.operands, values, (Column.SHIFT_A, Column.SHIFT_B), strict=True):
-        literal = isinstance(item, ir.Literal)
-        pair.append(_modulo(value, bits) if literal else context.operators.scale(value, row[column], bits))
+        if isinstance(item, ir.Literal):
+            pair.append(_modulo(value, bits))
+        elif row[column] > 0:
+            pair.append(context.operators.down(value, row[column], bits))
+        else:
+            pair.append(context.operators.scale(value, row[column], bits))
     return pair[0], pair[1]
 
 

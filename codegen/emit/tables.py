@@ -213,9 +213,8 @@ class Functions:
         _distance(body, width, last, up)
         body.line(f"{result} r = KT_LOAD{table.bits}(&{self.array(table.bits, entries)}[t]);")
         if stem == "sigmoid":
-            body.line(f"r = ({result})((u{result})(r + {one}) >> 1);")
-            body.line("if (v >= 0) return r;")
-            body.line(f"r = ({result})({one - 1} - r);")
+            body.line(f"if (v < 0) r = ({result})~r;")
+            body.line(f"r = ({result})((r + {one}) >> 1);")
             body.line(f"return ({result})(r < 0 ? 0 : r);")
         else:
             body.line(f"return v < 0 ? ({result})-r : r;")
