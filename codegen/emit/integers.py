@@ -98,11 +98,8 @@ def _result(
             return CExpression(f"({values[0].text} > 0)", context.storage.bits[operation.out.variable])
         case ir.Select():
             return _choice(context, operation, row, values)
-        case ir.Add() | ir.Subtract():
+        case ir.Add() | ir.Subtract() | ir.Multiply():
             return operators.store(_binary(context, operation, row, values), shift_out, bits)
-        case ir.Multiply():
-            values, shift = _without_common_power(operation, row, values)
-            return operators.store(_binary(context, operation, row, values), shift, bits)
         case ir.TableFunction():
             table = numbers.tables[row[Column.FUNCTION]]
             result = numbers.functions.apply(operation, table, values[0], row[Column.SHIFT_A])
@@ -139,25 +136,6 @@ def _binary(
             return operators.multiply(a, b, bits)
         case _:
             assert_never(operation)
-
-
-def _without_common_power(
-    operation: ir.Multiply, row: OperationRow, values: Sequence[CExpression]
-) -> tuple[Sequence[CExpression], int]:
-    """The operands and the shift of the result, both without the powers of two that the division takes out of a literal again: rounded in
-    any way, a quotient does not change where divisor and dividend have a factor less. Not of products that may wrap."""
-    shift, widths = row[Column.SHIFT_OUT], [value.bits for value in values]
-    places = [place for place, item in enumerate(operation.operands) if isinstance(item, ir.Literal)]
-    grows = min(row[Column.SHIFT_A], row[Column.SHIFT_B]) < 0
-    if len(places) != 1 or grows or sum(widths) > row[Column.ACC_BITS]:
-        return values, shift
-    number = row[Column.CONSTANT_A if places[0] == 0 else Column.CONSTANT_B]
-    power = min(shift, (number & -number).bit_length() - 1)
-    if power <= 0:
-        return values, shift
-    fewer = list(values)
-    fewer[places[0]] = constant(number >> power)
-    return fewer, shift - power
 
 
 def _scaled_pair(

@@ -114,7 +114,9 @@ class LoopNestWriter:
             code = code_of_byte(packing.width, byte)
             table = storage.codebook(cursor.view.variable)
             element = decoded(code, packing, storage.bits[cursor.view.variable], table)
-            writer.line(f"if (({counter} & {layout_of(packing.width).codes - 1}) == 0) {byte} = KT_NEXT_PLACE8(p{number});")
+            writer.line(
+                f"if (({counter} & {layout_of(packing.width).codes - 1}) == 0) {byte} = KT_NEXT_PLACE8(p{number});"
+            )
             writer.line(f"{declared} {element};")
             writer.line(f"{byte} = {next_code(packing.width, byte)};")
 
