@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 import numpy as np
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from kilotune.codegen import ir
@@ -19,12 +19,15 @@ HERE = ir.Location("product.sd", 1, 1)
 
 @given(
     st.sampled_from([*range(-128, 128), 256, 1000, -32768, 12288]),
-    st.integers(0, 7),
+    st.integers(0, 12),
     st.integers(-2, 3),
     st.sampled_from([8, 16]),
     st.sampled_from(list(Rounding)),
     st.booleans(),
 )
+@example(64, 2, 0, 8, Rounding.FLOOR, False)
+@example(96, 10, -2, 8, Rounding.FLOOR, False)
+@example(12288, 12, 0, 16, Rounding.FLOOR, True)
 def test_literals_lose_what_divisions_take_out_again(
     number: int, shift_out: int, shift: int, bits: int, rounding: Rounding, is_first: bool
 ) -> None:
@@ -49,5 +52,6 @@ def test_literals_lose_what_divisions_take_out_again(
         for row in (rows[0, 0], emitted)
     ]
     np.testing.assert_array_equal(*results)
+    assert 0 <= emitted[Column.SHIFT_OUT] <= shift_out
     if bits == 8 and shift >= 0 and -128 <= number < 128 and number:
         assert emitted[Column.SHIFT_OUT] == 0 or emitted[literal] % 2
