@@ -189,10 +189,12 @@ class Collector:
         multiplies = number("up", width_position(result), amount)
         self.add(count, np.where(shift > 0, divides, np.where(shift < 0, multiplies, FREE)))
 
-    def shifted(self, count: float, operand: CountedOperand, shift: IntArray, wide: IntArray) -> None:
-        """An operand scaled down at its own width, or up at the width `wide`."""
+    def shifted(
+        self, count: float, operand: CountedOperand, shift: IntArray, wide: IntArray, *, of_sum: bool = False
+    ) -> None:
+        """An operand scaled down at its own width, for a sum modulo 2**`wide` to that; or up at the width `wide`."""
         width = self._bits[:, operand.column]
-        self.down(count, width, shift, np.where(shift < 0, wide, width))
+        self.down(count, width, shift, np.where(shift < 0, wide, np.minimum(width, wide) if of_sum else width))
 
     def function(self, count: float, row: int, kind: str) -> None:
         """Exp; Sigmoid and Tanh divide besides, a bit of the quotient a step, where the table is that of e**-t and not their own."""

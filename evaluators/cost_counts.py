@@ -10,7 +10,7 @@ import numpy as np
 from kilotune.codegen import ir
 from kilotune.codegen.arrays import FloatArray, IntArray
 from kilotune.codegen.emit.fusion import find_chains
-from kilotune.codegen.emit.preshift import preshifted_rows
+from kilotune.codegen.emit.literal_factors import emitted_rows
 from kilotune.codegen.emit.row_layout import axis_of_rows
 from kilotune.codegen.emit.schedule import norm_bits, schedule_elements, window_axes
 from kilotune.codegen.emit.shape import CodeShape
@@ -56,7 +56,7 @@ class CostFeatures:
         """All features of a batch, and the row of the operation that each term is of [terms]; the number of rows for terms of none: the
         call, rounds of loops, the copy of the result. In a chain the loops are its first operation's."""
         ends: list[int] = []
-        rows = preshifted_rows(batch)
+        rows = emitted_rows(batch)
         self._narrow.apply(batch, rows)
         collector = Collector(batch, rows, self._labels)
         collector.add(1.0, number("program"))
@@ -83,7 +83,7 @@ class CostFeatures:
         most = np.zeros(len(batch), dtype=np.int64)
         if self._memory is None:
             return most
-        collector = Collector(batch, preshifted_rows(batch), self._labels)
+        collector = Collector(batch, emitted_rows(batch), self._labels)
         for row, (operation, _) in enumerate(self._executed):
             most = np.maximum(most, self._memory.scratch_bytes(collector, row, operation))
         return most
@@ -177,9 +177,11 @@ class CostFeatures:
             case ir.Add() | ir.Subtract() | ir.Multiply() | ir.Select():
                 pair = operands[1:] if isinstance(operation, ir.Select) else operands
                 wide = width if isinstance(operation, ir.Select) else accumulator
+                if isinstance(operation, ir.Add | ir.Subtract):  # nothing above the result's bits comes down into it
+                    wide = np.where(c.column(row, Column.SHIFT_OUT) <= 0, np.minimum(accumulator, width), accumulator)
                 for operand, shift in zip(pair, (Column.SHIFT_A, Column.SHIFT_B), strict=True):
                     if operand.column >= 0:
-                        c.shifted(elements, operand, c.column(row, shift), wide)
+                        c.shifted(elements, operand, c.column(row, shift), wide, of_sum=wide is not width)
                 if isinstance(operation, ir.Multiply):
                     factors = c.factors(row, operands[0], operands[1])
                     c.add(elements, number("product", *factors, width_position(accumulator)))

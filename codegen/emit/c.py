@@ -27,6 +27,7 @@ from kilotune.codegen.emit.integers import Integers
 from kilotune.codegen.emit.interface import Interface, comment_text, describe_interface, header, signature, title
 from kilotune.codegen.emit.iteration import iterate
 from kilotune.codegen.emit.layout import PlacedTemporaries, TemporaryLayout, lay_out, place_temporaries
+from kilotune.codegen.emit.literal_factors import emitted_rows
 from kilotune.codegen.emit.operators import Operators
 from kilotune.codegen.emit.packing import reader, reader_definition
 from kilotune.codegen.emit.parameters import parameter_arrays
@@ -128,11 +129,11 @@ def emit_c(
     if in_frames or in_steps:
         program, stream = streamed(batch.program, pushed=in_steps, hop=hop)
         batch = dataclasses.replace(batch, program=program)
-    rows, shifts = preshift(batch)
+    rows, (_, shifts) = emitted_rows(batch)[0], preshift(batch)
     storage = dataclasses.replace(describe_storage(batch), shifts=shifts, rounding=batch.rounding)
     shape, operators = shape or CodeShape(), Operators(batch.rounding)
     integers = Integers(
-        Functions(operators, frozenset(itertools.compress(batch.functions, batch.by_half_tanh))),
+        Functions(operators, frozenset(itertools.compress(batch.functions, batch.by_half_tanh)), shape.shared),
         batch.functions,
         narrow_sums(dataclasses.replace(batch, rows=rows[None]), parameters, shifts),
         largest_sums(batch, parameters),
@@ -358,7 +359,8 @@ def _source(
     includes = f'#include "{name}.h"' + ("\n\n#include <math.h>" if uses_library else "")
     definitions, lines = [*context.operators.functions, *functions], context.writer.lines
     if context.shape.shared:
-        definitions, lines = share(definitions, lines, context.operators.rounding)
+        operators = context.operators
+        definitions, lines = share(definitions, lines, operators.rounding, operators.called)
         definitions = [
             re.sub(r"^static (?=\w+ \w+\()", "static KT_NEAR ", text, flags=re.MULTILINE) for text in definitions
         ]

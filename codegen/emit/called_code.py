@@ -36,7 +36,8 @@ class CodeArgument:
 @dataclass(frozen=True)
 class CalledCode:
     """`instructions` change arguments, of which the first one becomes the result, the registers `clobbered`, and nothing else of what
-    the compiler knows. `reads_memory`: where pointers point. `condition`: of the preprocessor, besides AVR."""
+    the compiler knows. `reads_memory`: where pointers point. `condition`: of the preprocessor, besides AVR. `symbol`: an array that the
+    instructions name as %0."""
 
     name: str
     arguments: tuple[CodeArgument, ...]
@@ -44,11 +45,13 @@ class CalledCode:
     clobbered: tuple[str, ...] = ()
     reads_memory: bool = False
     condition: str = ""
+    symbol: str = ""
 
 
 def called_code(code: CalledCode, plain: str) -> str:
     """The definition of the function, without its comment. `plain`: all of the other definition, in C."""
     lines = '\\n\\t"\n            "'.join((*code.instructions, "ret"))
+    named = f' : : "i"({code.symbol})' if code.symbol else ""
     result, takes = code.arguments[0], ", ".join(f"{a.kind} {a.name}" for a in code.arguments)
     names = [(f"r{n}", argument) for n, argument in enumerate(code.arguments)]
     registers = [f'    register {a.kind} {name} __asm__("r{a.register}") = {a.value};' for name, a in names]
@@ -61,7 +64,7 @@ def called_code(code: CalledCode, plain: str) -> str:
             "#if " + " && ".join(filter(None, [*_COMPILERS, code.condition])),
             f"KT_NOINLINE void {code.name}_code(void) __attribute__((naked, used));",
             f"KT_NOINLINE void {code.name}_code(void)",
-            f'{{\n    __asm__("{lines}");\n}}',
+            f'{{\n    __asm__("{lines}"{named});\n}}',
             f"KT_INLINE {result.kind} {code.name}({takes})",
             "{",
             *registers,
@@ -143,6 +146,17 @@ def called_groups(
     )
     condition = _condition(pointers)
     return called_code(CalledCode(name, arguments, instructions, ("r18", "r19", "r21"), True, condition), plain)
+
+
+def called_lookup(name: str, array: str, last: int, plain: str) -> str:
+    """The function of a byte v whose result is the element |v|, or `last` < 255 where that is beyond, of an array of bytes in flash."""
+    limit = (f"cpi r24, {last + 1}", "brlo 1f", f"ldi r24, {last}", "1:")
+    place = ("ldi r30, lo8(%0)", "ldi r31, hi8(%0)", "add r30, r24", "adc r31, __zero_reg__", "lpm r24, Z")
+    instructions = ("sbrc r24, 7", "neg r24", *limit, *place)
+    argument = CodeArgument("int8_t", "v", 24)
+    condition = "defined(KT_FLASH_BY_LPM) && defined(__AVR_HAVE_LPMX__)"
+    code = CalledCode(name, (argument,), instructions, ("r30", "r31"), condition=condition, symbol=array)
+    return called_code(code, plain)
 
 
 def most_groups(width: int) -> int:

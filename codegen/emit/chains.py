@@ -16,6 +16,7 @@ from kilotune.codegen.emit.iteration import iterate, moves_along
 from kilotune.codegen.emit.layout import PlacedTemporaries
 from kilotune.codegen.emit.operators import CExpression, cast
 from kilotune.codegen.emit.row_layout import axis_of_rows
+from kilotune.codegen.emit.row_pointers import count_rows, point_at_rows
 from kilotune.codegen.emit.schedule import make_nest
 from kilotune.codegen.emit.storage import VariableStorage
 from kilotune.codegen.emit.walk import LoopNestWriter
@@ -122,7 +123,10 @@ def _emit_from_matrices(context: Context, chain: OperationChain, first: ir.MatMu
     (height, width), writer = first.out.shape, context.writer
     rest = _AfterSums(context, chain)
     choosing = chosen(context, chain.choice) if chain.choice else nullcontext()
+    rows = [(o, row_of(context, chain.first + n)) for n, o in enumerate(chain.operations) if isinstance(o, ir.MatMul)]
+    context = point_at_rows(context, rows)
     with choosing, writer.loops([("i0", height), ("i1", width)], scope=True) as at:
+        count_rows(context, at)
         for number, operation in enumerate(chain.operations):
             if isinstance(operation, ir.MatMul):
                 name = rest.declare(number)

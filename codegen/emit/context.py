@@ -58,6 +58,14 @@ class Narrowing:
     bits: int
 
 
+@dataclass(frozen=True)
+class RowPointer:
+    """A pointer of C to a row of a matrix in flash, behind which the next one lies; `length` of a row, in what it points at."""
+
+    name: str
+    length: int
+
+
 class SumOfProducts(Protocol):
     """The sum of products that becomes one element of a result."""
 
@@ -137,7 +145,8 @@ class Arithmetic(Protocol):
 class Context:
     """The program while its C is written. `scratches` collects, by row, what operations ask for; `stream`: how the input arrives,
     where it is not there as a whole; `chains`: operations that run in one nest, by the first row; `row_calls`: products that are calls for
-    all rows; `offsets` [bytes] of temporaries in RAM; `backward`: rows of convolutions that begin with the last place of their window."""
+    all rows; `row_pointers`: operands of products that pointers walk over, row by row; `offsets` [bytes] of temporaries in RAM;
+    `backward`: rows of convolutions that begin with the last place of their window."""
 
     storage: VariableStorage
     operators: Operators
@@ -149,6 +158,7 @@ class Context:
     shape: CodeShape = field(default_factory=CodeShape)
     chains: Mapping[int, OperationChain] = field(default_factory=dict)
     row_calls: Sequence[RowCall] = ()
+    row_pointers: Mapping[ir.View, RowPointer] = field(default_factory=dict)
     offsets: Mapping[str, int] = field(default_factory=dict)
     backward: frozenset[int] = frozenset()
 

@@ -20,6 +20,7 @@ from kilotune.codegen.emit.operators import CExpression, constant
 from kilotune.codegen.emit.packing import decoded, walk_next, walk_start, walks
 from kilotune.codegen.emit.row_factors import FinishedSum, take_out_factors
 from kilotune.codegen.emit.row_layout import rows_of_matrices
+from kilotune.codegen.emit.row_pointers import count_rows, point_at_rows
 from kilotune.codegen.emit.row_tails import written_by
 from kilotune.codegen.emit.runs import (
     RowsForm,
@@ -65,7 +66,7 @@ def emit_product(
         ):
             emit_matmul_by_rows(context, operation, total, row)
         case ir.MatMul(), DenseProduct(beside=True) if not whole.numbered:
-            _emit_matmul_by_runs(context, operation, schedule, total)
+            _emit_matmul_by_runs(context, operation, schedule, total, row)
         case ir.MatMul(), DenseProduct():
             _emit_matmul(context, schedule, total)
         case ir.Conv2D(), Convolution(beside=True) if takes_windows(context, operation, total):
@@ -82,9 +83,13 @@ def emit_product(
             raise TypeError(f"{type(operation).__name__} has another schedule than {type(schedule).__name__}")
 
 
-def _emit_matmul_by_runs(context: Context, operation: ir.MatMul, schedule: DenseProduct, total: FinishedSum) -> None:
+def _emit_matmul_by_runs(
+    context: Context, operation: ir.MatMul, schedule: DenseProduct, total: FinishedSum, row: OperationRow
+) -> None:
     out = operation.out
+    context = point_at_rows(context, [(operation, row)])
     with context.writer.loops(list(schedule.nest.loops[:2]), scope=True) as (i, j):
+        count_rows(context, (i, j))
         target = visit(context, out, (i, j), out.strides)
         _emit_run(context, operation, total, (i, j), target.text)
 

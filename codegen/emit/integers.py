@@ -117,17 +117,23 @@ def _exact(value: int) -> IntArray:
 
 
 def _binary(
-    context: Context, operation: ir.Add | ir.Subtract | ir.Multiply, row: OperationRow, values: Sequence[CExpression]
+    context: Context,
+    operation: ir.Add | ir.Subtract | ir.Multiply,
+    row: OperationRow,
+    values: Sequence[CExpression],
 ) -> CExpression:
-    operators, accumulator = context.operators, row[Column.ACC_BITS]
-    a, b = _scaled_pair(context, operation, row, values, accumulator)
+    """At the accumulator's width; modulo the result's where nothing of a sum comes down: avr-gcc 5.4 adds all bytes, and keeps one."""
+    operators, bits = context.operators, row[Column.ACC_BITS]
+    if row[Column.SHIFT_OUT] <= 0 and not isinstance(operation, ir.Multiply):
+        bits = min(bits, row[Column.BITS])
+    a, b = _scaled_pair(context, operation, row, values, bits)
     match operation:
         case ir.Add():
-            return operators.add(a, b, accumulator)
+            return operators.add(a, b, bits)
         case ir.Subtract():
-            return operators.subtract(a, b, accumulator)
+            return operators.subtract(a, b, bits)
         case ir.Multiply():
-            return operators.multiply(a, b, accumulator)
+            return operators.multiply(a, b, bits)
         case _:
             assert_never(operation)
 
@@ -138,8 +144,12 @@ def _scaled_pair(
     """Both operands after their shifts; a literal already is at its final scale."""
     pair = []
     for item, value, column in zip(operation.operands, values, (Column.SHIFT_A, Column.SHIFT_B), strict=True):
-        literal = isinstance(item, ir.Literal)
-        pair.append(_modulo(value, bits) if literal else context.operators.scale(value, row[column], bits))
+        if isinstance(item, ir.Literal):
+            pair.append(_modulo(value, bits))
+        elif row[column] > 0:
+            pair.append(context.operators.down(value, row[column], bits))
+        else:
+            pair.append(context.operators.scale(value, row[column], bits))
     return pair[0], pair[1]
 
 

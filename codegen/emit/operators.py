@@ -60,6 +60,8 @@ class Operators:
 
     rounding: Rounding
     _functions: dict[str, str] = field(default_factory=dict)
+    called: dict[str, str] = field(default_factory=dict)
+    """By name, other definitions: of functions that several places call, where code is to be short (`sharing`)."""
 
     @property
     def functions(self) -> tuple[str, ...]:

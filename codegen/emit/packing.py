@@ -69,6 +69,11 @@ def code_of_byte(width: int, byte: str) -> str:
     return _signed(byte, width, True)
 
 
+def next_code(width: int, byte: str) -> str:
+    """The byte with its next code lowest; what is above the codes still to come is nobody's. An AVR swaps halves in one instruction."""
+    return f"(uint8_t)(({byte} << 4) | ({byte} >> 4))" if width == 4 else f"(uint8_t)({byte} >> {width})"
+
+
 def walks(width: int) -> bool:
     """Whether codes can be taken from a byte one after the other: where none lies in two."""
     return BYTE_BITS % width == 0

@@ -33,21 +33,26 @@ def add_run(context: Context, total: SumOfProducts, a: RunStart, b: RunStart, co
     """Add `count` products to the sum."""
     if _is_turned(context, total, a[0].variable, b[0].variable):
         a, b = b, a
+    walking = [context.row_pointers.get(view) for view, _ in (a, b)]
     starts = [context.storage.group_address(view, moves, count) for view, moves in (a, b)]
     pair = a[0].variable, b[0].variable
-    if (starts[0] is None) != (starts[1] is None):
+    in_groups = (starts[0] is None) != (starts[1] is None)
+    addresses = [
+        pointer.name if pointer is not None else start if in_groups and start is not None else _address(context, place)
+        for pointer, start, place in zip(walking, starts, (a, b), strict=True)
+    ]
+    if in_groups:
         number = 0 if starts[0] is not None else 1
         packing = context.storage.packing(pair[number])
         assert packing is not None
         groups = count // layout_of(packing.width).codes
         name = _groups_function(context, total, pair, number, groups)
-        arguments = [
-            _address(context, place) if start is None else f"{start}{codebook_argument(context, place[0].variable)}"
-            for start, place in zip(starts, (a, b), strict=True)
-        ]
-        context.writer.line(f"sum = {name}(sum, {', '.join(arguments)}, {groups});")
-        return
-    _add(context, total, pair, [_address(context, place) for place in (a, b)], count)
+        addresses[number] += codebook_argument(context, pair[number])
+        context.writer.line(f"sum = {name}(sum, {', '.join(addresses)}, {groups});")
+    else:
+        _add(context, total, pair, addresses, count)
+    for pointer in filter(None, walking):
+        context.writer.line(f"{pointer.name} += {pointer.length};")
 
 
 def add_run_at(

@@ -7,7 +7,7 @@ functions, unless they stand in one place alone. The loops of sums of products k
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
 from kilotune.codegen.emit.shared_divisions import shared_division
@@ -29,14 +29,19 @@ FUNCTION_BYTES = MappingProxyType({Rounding.TOWARD_ZERO: 30, Rounding.FLOOR: 10,
 ROUNDING_BYTES = 8
 """What a division of 16 bits that is written out takes there beside its shift, unless it rounds down."""
 
+NO_OTHERS: Mapping[str, str] = MappingProxyType({})
+
 _WORTH_A_CALL = re.compile(r"kt_(?:product|fraction|decay|exp)\d")
 _DEFINED = re.compile(r"^(?:KT_INLINE|KT_NOINLINE|static) (\w+) (\w+)\(", re.MULTILINE)
 _DIVISION = re.compile(r"kt_down(16|32)_(\d+)(?:_(\d+))?")
 _NARROW, _WIDE = "kt_product16_8", "kt_product16_16"
 
 
-def share(definitions: Sequence[str], body: Sequence[str], rounding: Rounding) -> tuple[list[str], list[str]]:
-    """Definitions of functions, and the lines that call them, where what several places compute is called.
+def share(
+    definitions: Sequence[str], body: Sequence[str], rounding: Rounding, called: Mapping[str, str] = NO_OTHERS
+) -> tuple[list[str], list[str]]:
+    """Definitions of functions, and the lines that call them, where what several places compute is called; `called`: by name, definitions
+    that take the place of others where several places call them.
 
     Products by 8 bits are those by 16 where both are there: the same function, of a factor that C makes wider. Divisions are those of
     `shared_division`.
@@ -51,6 +56,7 @@ def share(definitions: Sequence[str], body: Sequence[str], rounding: Rounding) -
         if divisions:
             divided = [_divided(one) if _name(one) in divisions else one for one in found]
             found = [shared_division(bits, rounding)[1], *divided]
+    found = [called[_name(one)] if _name(one) in called and _calls(_name(one), text) > 1 else one for one in found]
     return [_called(one) if _is_shared(_name(one), text) else one for one in found], lines
 
 

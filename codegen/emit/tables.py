@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 
 from kilotune.codegen import ir
+from kilotune.codegen.emit.called_code import called_lookup
 from kilotune.codegen.emit.constant_arrays import ConstantArray, constant_array, float_literal
 from kilotune.codegen.emit.operators import CExpression, Operators, cast, constant, int_type, width_for
 from kilotune.codegen.emit.writer import Writer
@@ -60,10 +61,12 @@ FRACTION16 = f"""\
 
 @dataclass
 class Functions:
-    """The tables and functions that a program needs; equal ones are emitted once. `by_half_tanh`: those of which `half_tanh` is stored."""
+    """The tables and functions that a program needs; equal ones are emitted once. `by_half_tanh`: those of which `half_tanh` is stored.
+    `short`: code is to be short rather than fast."""
 
     operators: Operators
     by_half_tanh: frozenset[Exponential] = frozenset()
+    short: bool = False
     definitions: list[str] = field(default_factory=list)
     arrays: list[ConstantArray] = field(default_factory=list)
     _array_names: dict[tuple[int, tuple[int, ...]], str] = field(default_factory=dict)
@@ -209,18 +212,35 @@ class Functions:
         one."""
         name, last, one = f"kt_{stem}{len(self._made)}", len(entries) - 1, 1 << table.scale
         result = int_type(width_for(0, one))
-        body = Writer()
-        _distance(body, width, last, up)
-        body.line(f"{result} r = KT_LOAD{table.bits}(&{self.array(table.bits, entries)}[t]);")
+        body, array = Writer(), self.array(table.bits, entries)
+        if self.short and width == table.bits == 8 and last < 1 << 7:
+            argument = f"{self._up_in_byte(up)}(v)" if up else "v"
+            body.line(f"int8_t r = {self._by_magnitude(array, last)}({argument});")
+        else:
+            _distance(body, width, last, up)
+            body.line(f"{result} r = KT_LOAD{table.bits}(&{array}[t]);")
         if stem == "sigmoid":
-            body.line(f"r = ({result})((u{result})(r + {one}) >> 1);")
-            body.line("if (v >= 0) return r;")
-            body.line(f"r = ({result})({one - 1} - r);")
+            body.line(f"if (v < 0) r = ({result})~r;")
+            body.line(f"r = ({result})({f'(r >> 1) + {one >> 1}' if table.scale else '(r + 1) >> 1'});")
             body.line(f"return ({result})(r < 0 ? 0 : r);")
         else:
             body.line(f"return v < 0 ? ({result})-r : r;")
         self._define(name, table, width, width_for(0, one), LOGISTICS[stem], body, up)
         return CExpression(name, width_for(0, one))
+
+    def _by_magnitude(self, array: str, last: int) -> str:
+        """The function that looks a byte up by its magnitude in an array of bytes."""
+        name, body = array.replace("table", "entry"), Writer(depth=1)
+        _distance(body, 8, last)
+        body.line(f"return KT_LOAD8(&{array}[t]);")
+        comment, text = f"/* {array}[|v|], or its last element */\n", "\n".join(["{", *body.lines, "}"])
+        plain, alone = (f"{kind} int8_t {name}(int8_t v)\n{text}" for kind in ("KT_NOINLINE", "KT_INLINE"))
+        self.operators.called[name] = comment + called_lookup(name, array, last, plain)
+        return self.operators.require(name, comment + alone)
+
+    def _up_in_byte(self, up: int) -> str:
+        """The function that multiplies a byte by 2**up for its magnitude alone."""
+        return self.operators.require(f"kt_magnitude{up}", magnitude_up(up))
 
     def _fraction(self, table: Exponential, numerator: str, one: str) -> str:
         """numerator * 2**scale / (one + decayed), toward zero; the decayed is between 0 and one, so the ratio is at most 1."""
@@ -237,6 +257,19 @@ def fraction(width: int) -> tuple[str, str]:
         f"static {kind} kt_fraction{width}({kind} n, {kind} d, uint8_t bits)\n{{\n"
         f"#if defined(__AVR__) /* no divider */\n{on_avr}"
         f"#else\n    return ({kind})(((uint32_t)n << bits) / d);\n#endif\n}}"
+    )
+
+
+def magnitude_up(up: int) -> str:
+    """The function of a byte v: v * 2**up, or 127 where that is no byte; 0 < up < 8."""
+    # each step jumps behind the others, 4 bytes each, where it overflows
+    steps = [f"lsl %0\\n\\tbrvs .+{4 * (up - step - 1)}" for step in range(up - 1)]
+    text = "\\n\\t".join([*steps, "lsl %0", "brvc .+2", "ldi %0, 127"])
+    return (
+        f"/* v * 2**{up}, or 127 where that is no byte: for its magnitude */\n"
+        f"KT_INLINE int8_t kt_magnitude{up}(int8_t v)\n{{\n#if defined(__AVR__)\n"
+        f'    __asm__("{text}" : "+d"(v));\n    return v;\n#else\n'
+        f"    return (int8_t)(v > {127 >> up} || v < {-(128 >> up)} ? 127 : v * {1 << up});\n#endif\n}}"
     )
 
 

@@ -11,6 +11,7 @@ from contextlib import ExitStack, contextmanager
 
 from kilotune.codegen.emit.context import Context
 from kilotune.codegen.emit.operators import CExpression, cast
+from kilotune.codegen.emit.packing import code_of_byte, decoded, layout_of, next_code, walks
 from kilotune.codegen.emit.schedule import Cursor, Nest
 
 
@@ -84,16 +85,50 @@ class LoopNestWriter:
         writer, storage = self._context.writer, self._context.storage
         for number, cursor in enumerate(self._reads):
             if cursor.start == level:
-                writer.line(f"{storage.pointer(cursor.view, self._moves(cursor, level), f'p{number}', False)};")
+                groups = self._groups(cursor)
+                if groups is not None:
+                    writer.line(f"const uint8_t *p{number} = {groups};")
+                    writer.line(f"uint8_t byte{number} = 0;")
+                else:
+                    writer.line(f"{storage.pointer(cursor.view, self._moves(cursor, level), f'p{number}', False)};")
         if self._write is not None and self._write.start == level:
             writer.line(f"{storage.pointer(self._write.view, self._moves(self._write, level), 'to', True)};")
         for number, cursor in enumerate(self._reads):
             if cursor.depth == level:
+                self._read(number, cursor)
                 bits = storage.bits[cursor.view.variable]
-                walks = cursor.start is not None
-                text = storage.next(cursor.view, f"p{number}") if walks else self._numbered_element(cursor).text
-                writer.line(f"const {storage.type_of(cursor.view.variable)} v{number} = {text};")
                 self.values[number] = CExpression(f"v{number}", bits)
+
+    def _read(self, number: int, cursor: Cursor) -> None:
+        """The declaration of v{number}, the element that the cursor reaches."""
+        writer, storage = self._context.writer, self._context.storage
+        declared = f"const {storage.type_of(cursor.view.variable)} v{number} ="
+        if cursor.start is None:
+            writer.line(f"{declared} {self._numbered_element(cursor).text};")
+        elif self._groups(cursor) is None:
+            writer.line(f"{declared} {storage.next(cursor.view, f'p{number}')};")
+        else:
+            packing = storage.packing(cursor.view.variable)
+            assert packing is not None
+            byte, counter = f"byte{number}", self._counters[cursor.depth - 1][0]
+            code = code_of_byte(packing.width, byte)
+            table = storage.codebook(cursor.view.variable)
+            element = decoded(code, packing, storage.bits[cursor.view.variable], table)
+            writer.line(
+                f"if (({counter} & {layout_of(packing.width).codes - 1}) == 0) {byte} = KT_NEXT_PLACE8(p{number});"
+            )
+            writer.line(f"{declared} {element};")
+            writer.line(f"{byte} = {next_code(packing.width, byte)};")
+
+    def _groups(self, cursor: Cursor) -> str | None:
+        """The expression of a pointer to the bytes that a cursor takes apart one after the other, where code is to be short: those of codes
+        that fill bytes, in a loop over whole bytes of them. None elsewhere."""
+        storage, packing = self._context.storage, self._context.storage.packing(cursor.view.variable)
+        short = self._context.shape.shared and packing is not None and walks(packing.width)
+        if not short or cursor.start is None:
+            return None
+        count = self._counters[cursor.depth - 1][1]
+        return storage.group_address(cursor.view, self._moves(cursor, cursor.start), count)
 
     def _moves(self, cursor: Cursor, level: int) -> list[tuple[str, int]]:
         """Where the access is inside the outermost `level` loops."""

@@ -10,12 +10,12 @@ import pytest
 
 from kilotune.codegen import ir
 from kilotune.codegen.arrays import IntArray
-from kilotune.codegen.emit.called_code import called_groups, called_rows, called_sum, most_groups
+from kilotune.codegen.emit.called_code import called_groups, called_lookup, called_rows, called_sum, most_groups
 from kilotune.codegen.emit.products import accumulation, product
 from kilotune.codegen.emit.requantising import SCALED, SCALED_EVEN, SHORTENED
 from kilotune.codegen.emit.shared_divisions import shared_division
 from kilotune.codegen.emit.shifts import division
-from kilotune.codegen.emit.tables import fraction
+from kilotune.codegen.emit.tables import fraction, magnitude_up
 from kilotune.codegen.fixed.arithmetic import Rounding, scale_down, wrap
 from kilotune.codegen.fixed.encoding import LAYOUTS
 from kilotune.evaluators.architectures.avr.machine import load_shim
@@ -232,3 +232,24 @@ def test_other_sums_are_not_called() -> None:
         assert make("sum", [(pointer, True), (pointer, False)], 64, "") is None
     assert called_groups("sum", [(pointer, True), (pointer, True)], 0, 4, 16, "") is None
     assert called_groups("sum", [(pointer, True), (pointer, False)], 0, 6, 16, "") is None
+
+
+@pytest.mark.parametrize("level", ["-O1", "-Os"])
+def test_bytes_that_are_looked_up_by_magnitude(level: str) -> None:
+    """Every byte, in arrays whose last element is met, never met, and the first one; multiplied first by every power of two."""
+    entries = np.random.default_rng(6).integers(-128, 128, 255)
+    array = f"#define KT_FLASH_BY_LPM\nstatic const int8_t held[] PROGMEM = {{{', '.join(map(str, entries))}}};"
+    lasts, ups = (0, 67, 127, 254), range(1, 8)
+    functions = [("held", f"#include <avr/pgmspace.h>\n{array}")]
+    functions += [(f"entry{last}", called_lookup(f"entry{last}", "held", last, NOT_CALLED)) for last in lasts]
+    functions += [(f"up{up}", magnitude_up(up)) for up in ups]
+    # what else is in registers is not touched
+    calls = [f"(x[0] ^ 23) + entry{last}((int8_t)x[0])" for last in lasts]
+    calls += [f"kt_magnitude{up}((int8_t)x[0])" for up in ups]
+    values = np.arange(-128, 128)
+    found = run(functions, calls, values[:, None], level)
+    expected = [(values ^ 23) + entries[np.minimum(abs(values), last)] for last in lasts]
+    for up in ups:
+        whole = values << up
+        expected.append(np.where((whole < -128) | (whole > 127), 127, whole))
+    np.testing.assert_array_equal(found, np.stack(expected, axis=1))
