@@ -4,7 +4,8 @@ Where no change of one decision improves, two are tried that pay for one another
 a constraint, with one that gives room at less than what the other gains.
 
 Where a part of the options is a problem of its own, that one is searched first: what it ends at, the whole begins with. A larger choice so
-costs the time that the smaller one takes, not its answer. A search of the space's own that sees farther (its opening) comes next.
+costs the time that the smaller one takes, not its answer. A search of the space's own that sees farther (its opening) comes next, but for
+its first candidates, which come before everything: a short search, too, ends with one of them at least.
 
 In a space of several flat views, whose opening may end in any of them, local search goes on in that one.
 
@@ -59,9 +60,13 @@ class RefineSearch(LocalSearch):
     def start(self) -> DescentSteps:
         """The best-ranked candidate of the procedure's; in a space with a core, what a search of that finds from there; or what the
         space's opening finds, where that is better."""
-        here = yield from self._of_core((yield from self._first()))
         opening = self._opening()
-        met = [] if opening is None else (yield from self._met(opening))
+        first = [] if opening is None else next(opening, [])
+        trials = (yield first) if first else []
+        met = self._ranked(trials)
+        here = yield from self._of_core((yield from self._first()))
+        if opening is not None and first:
+            met += yield from self._met(opening, trials)
         here = min([here, *met], key=lambda measured: measured.rank)
         if isinstance(self._whole, HasFlatViews):
             self._space = self._whole.flat_view_of(here.candidate)
@@ -125,19 +130,23 @@ class RefineSearch(LocalSearch):
             return (yield from super().start())
         return min(met, key=lambda measured: measured.rank)
 
-    def _met(self, procedure: Procedure) -> Generator[list[Assignment], list[Trial], list[MeasuredCandidate]]:
-        """What a procedure measures. It looks at losses that do not rank, so there is no hurdle."""
+    def _met(
+        self, procedure: Procedure, answered: list[Trial] | None = None
+    ) -> Generator[list[Assignment], list[Trial], list[MeasuredCandidate]]:
+        """What a procedure measures; `answered`: the trials of its last batch, where it has begun. It looks at losses that do not rank, so
+        there is no hurdle."""
         self.hurdle = None
         met: list[MeasuredCandidate] = []
-        batch = next(procedure, [])
-        while batch:
+        trials = answered
+        while True:
+            try:
+                batch = next(procedure) if trials is None else procedure.send(trials)
+            except StopIteration:
+                return met
+            if not batch:
+                return met
             trials = yield batch
             met += self._ranked(trials)
-            try:
-                batch = procedure.send(trials)
-            except StopIteration:
-                break
-        return met
 
     def descend(self, here: MeasuredCandidate) -> DescentSteps:
         """Improve by changes of single decisions, and by trades of two, until neither improves."""

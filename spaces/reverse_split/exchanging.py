@@ -37,8 +37,7 @@ _WORD = (1 << 64) - 1
 @cache
 def load_exchange() -> ctypes.CDLL | None:
     """The library; None when there is no working C compiler."""
-    folder = Path(__file__).parent
-    loaded = load_library(folder / "exchanging.c", sorted(folder.glob("*.h")))
+    loaded = load_library(Path(__file__).with_name("exchanging.c"))
     if loaded is None:
         return None
     function = loaded.library.kilotune_exchange

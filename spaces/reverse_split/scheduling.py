@@ -29,8 +29,7 @@ _FOUND = 1
 @cache
 def load_scheduler() -> ctypes.CDLL | None:
     """The library; None when there is no working C compiler."""
-    folder = Path(__file__).parent
-    loaded = load_library(folder / "scheduling.c", sorted(folder.glob("*.h")))
+    loaded = load_library(Path(__file__).with_name("scheduling.c"))
     if loaded is None:
         return None
     function = loaded.library.kilotune_schedule

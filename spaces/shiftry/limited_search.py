@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import math
 import sys
+from collections.abc import Generator, Sequence
 from typing import Protocol
 
 from kilotune.search.front import Ranking
-from kilotune.search.space import Objective, Procedure
+from kilotune.search.space import Assignment, Objective, Procedure, Trial
 from kilotune.spaces.shiftry.front_search import search_front
 from kilotune.spaces.shiftry.known_candidates import Costed, FrontQuestion
+from kilotune.spaces.shiftry.within_limits import first_within
 
 NEARLY_USED = 0.95
 """The share of a limit from which on programs count as equally dear."""
@@ -30,6 +32,9 @@ class Limited(Costed, Protocol):
     def objectives(self) -> tuple[Objective, ...]:
         """Precision first."""
 
+    def narrowings(self) -> list[Assignment]:
+        """Candidates of which each has all variables at the same width, as far as they are offered it: from the widest to the narrowest."""
+
 
 def front_at_limits(space: Limited) -> FrontQuestion:
     """What is limited against precision, of which anything is worth having; the limits may be reached."""
@@ -41,13 +46,17 @@ def front_at_limits(space: Limited) -> FrontQuestion:
 
 
 def search_within_limits(space: Limited, seed: int) -> Procedure:
-    """Batches of candidates; ends when there has been no better one for a while, or all have been measured."""
+    """Batches of candidates, those first that only costs say are within the limits; ends when there has been no better one for a while, or
+    all have been measured."""
+    asked = front_at_limits(space)
     ranking, best = Ranking(space.objectives, space.constraints), None
-    search = search_front(space, front_at_limits(space), seed)
+    first = first_within(space)
+    opened = (yield first) if first else []
+    search = search_front(space, asked, seed)
     measured = gained_at = 0
     batch = next(search, None)
     while batch is not None and measured < 2 * gained_at + PATIENCE:
-        trials = yield batch
+        trials = yield from _with_those_known(batch, opened)
         for trial in trials:
             measured += 1
             rank = ranking.rank(trial.measurement)
@@ -57,3 +66,13 @@ def search_within_limits(space: Limited, seed: int) -> Procedure:
             batch = search.send(trials)
         except StopIteration:
             return
+
+
+def _with_those_known(
+    batch: Sequence[Assignment], known: Sequence[Trial]
+) -> Generator[list[Assignment], list[Trial], list[Trial]]:
+    """Trials of a batch, in its order; those that are known are not asked for again."""
+    places = {position: trial for trial in known for position, one in enumerate(batch) if one == trial.assignment}
+    others = [one for position, one in enumerate(batch) if position not in places]
+    measured = iter((yield others) if others else ())
+    return [places[position] if position in places else next(measured) for position in range(len(batch))]

@@ -8,13 +8,13 @@ its 16-bit scale freely in 0..15 (Algorithm 12), and its 8-bit one among nine.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 
 from kilotune.evaluators.fixed_point.measuring import MARGIN_ERROR
 from kilotune.search.fingerprint import fingerprint
 from kilotune.search.flat_state import FlatState
-from kilotune.search.space import CandidateModel, Direction, Objective, Option, Procedure, Trial
+from kilotune.search.space import Assignment, CandidateModel, Direction, Objective, Option, Procedure, Trial
 from kilotune.spaces.shiftry.candidates import ShiftryCandidates
 from kilotune.spaces.shiftry.front_search import search_front
 from kilotune.spaces.shiftry.known_candidates import FrontQuestion
@@ -115,6 +115,14 @@ class ShiftrySpace(ShiftryCandidates):
             return None
         return search_within_limits(self, seed)
 
+    def narrowings(self) -> list[Assignment]:
+        """Candidates of which each has all variables at the same width, as far as they are offered it, each in the first format of it that
+        is offered: from the widest to the narrowest."""
+        widths = sorted({bits for offered in self._widths for bits in offered.values()}, reverse=True)
+        formats = [(d.name, offered) for d, offered in zip(self.format_decisions, self._widths, strict=True)]
+        others = {decision.name: decision.options[0] for decision in self.decisions}
+        return [others | {name: _of_width(offered, width) for name, offered in formats} for width in widths]
+
     @property
     def limits_are_costs(self) -> bool:
         """Whether all limits are on what is known of candidates without running them."""
@@ -126,3 +134,9 @@ class ShiftrySpace(ShiftryCandidates):
         from kilotune.spaces.shiftry.model import ShiftryModel  # OR-tools takes a second to import
 
         return ShiftryModel(self, trials)
+
+
+def _of_width(offered: Mapping[Option, int], width: int) -> Option:
+    """The first option of the most bits that are no more than that; of the fewest, where all have more."""
+    most = max((bits for bits in offered.values() if bits <= width), default=min(offered.values()))
+    return next(option for option, bits in offered.items() if bits == most)

@@ -81,8 +81,8 @@ def test_refine_goes_on_from_what_the_space_opens_with_where_that_is_better(bett
     chosen = order[0] if better else order[-1]
     space = Opened(6, 12, 1, found=tuple(int(option) for option in chosen.values()))
     trials = search(space, "refine", 40, 12)[0].trials()
-    assert trials[2].assignment == chosen
-    home = chosen if better else min(trials[:2], key=lambda t: ranked.rank(t.measurement)).assignment
+    assert trials[0].assignment == chosen
+    home = chosen if better else min(trials[1:3], key=lambda t: ranked.rank(t.measurement)).assignment
     assert sum(trials[3].assignment[name] != option for name, option in home.items()) == 1
 
 
@@ -112,16 +112,19 @@ class Cored(Heuristic):
 
 @dataclass(frozen=True)
 class OpenedAfterCore(Cored):
-    """Its own search looks at the last options."""
+    """Its own search looks at the first options, then at the last ones."""
 
     def opening(self, _seed: int) -> Procedure:
+        yield [{d.name: d.options[0] for d in self.decisions}]
         yield [{d.name: d.options[-1] for d in self.decisions}]
 
 
 def before_opening(space: OpenedAfterCore) -> list[Assignment]:
-    """What a search measures before that with which the space opens."""
+    """What a search measures between the first candidate with which the space opens and the second."""
     steps = RefineSearch(space, 0).start()
-    batch, measured = next(steps), list[Assignment]()
+    assert next(steps) == [{d.name: d.options[0] for d in space.decisions}]
+    batch = steps.send([Trial(0, c, space.evaluate([c])[0]) for c in [{d.name: d.options[0] for d in space.decisions}]])
+    measured = list[Assignment]()
     while batch != [{d.name: d.options[-1] for d in space.decisions}]:
         measured += batch
         batch = steps.send([Trial(0, c, m) for c, m in zip(batch, space.evaluate(batch), strict=True)])

@@ -237,7 +237,18 @@ def test_the_runner_imports_numpy_alone() -> None:
     source = ast.parse(Path(runner.__file__).read_text(encoding="utf-8"))
     imported = {alias.name for node in ast.walk(source) if isinstance(node, ast.Import) for alias in node.names}
     imported |= {str(node.module) for node in ast.walk(source) if isinstance(node, ast.ImportFrom)}
-    assert imported == {"__future__", "argparse", "json", "pathlib", "runpy", "types", "typing", "zipfile", "numpy", "onnxruntime"}
+    assert imported == {
+        "__future__",
+        "argparse",
+        "json",
+        "pathlib",
+        "runpy",
+        "types",
+        "typing",
+        "zipfile",
+        "numpy",
+        "onnxruntime",
+    }
 
 
 @pytest.mark.parametrize(
@@ -268,7 +279,7 @@ def test_the_runner_refuses_files_without_images(tmp_path: Path) -> None:
     middle = content.index(whole.tobytes()) + 40
     (tmp_path / "damaged.npz").write_bytes(content[:middle] + bytes([content[middle] ^ 255]) + content[middle + 1 :])
     for name in ("array.npy", "other.npz", "empty.npz", "text.npz", "cut.npz", "damaged.npz"):
-        with pytest.raises(ValueError, match="expected an .npz file with an array 'images', found another one"):
+        with pytest.raises(ValueError, match=r"expected an \.npz file with an array 'images', found another one"):
             runner.stored_images(tmp_path / name)
 
 

@@ -19,7 +19,9 @@ FEATURES = np.array([[0.3], [0.7], [-0.9]])
 def task(results: int, targets: np.ndarray) -> Task:
     """A program that returns its one feature times 1, or times 1 and 2."""
     weights = np.array([[1.0, 2.0]])[:, :results]
-    program = elaborate(parse(f"let X = (1, 1) in [-1.0, 1.0] in let W = (1, {results}) in [1.0, 2.0] in X * W"), "test")
+    program = elaborate(
+        parse(f"let X = (1, 1) in [-1.0, 1.0] in let W = (1, {results}) in [1.0, 2.0] in X * W"), "test"
+    )
     return Task(program, {"W": weights}, FEATURES, targets)
 
 
@@ -36,7 +38,7 @@ def test_one_target_is_none_of_several_results() -> None:
     assert space.evaluator.float_metrics == {}
     found = space.evaluate([{decision.name: decision.options[0] for decision in space.decisions}])[0].metrics
     assert "mean_absolute_error" not in found
-    assert 0 < found["expected_error"]
+    assert found["expected_error"] > 0
     assert asked.fingerprint == replace(asked, targets=None).fingerprint  # so older measurements are of another task
     one = task(1, np.array([1.0, 0.5, -1.0]))
     assert one.fingerprint != replace(one, targets=None).fingerprint

@@ -39,6 +39,9 @@ class LimitedWidths(Widths):
     def constraints(self) -> tuple[Constraint, ...]:
         return (Constraint("bytes", self.limit),)
 
+    def narrowings(self) -> list[Assignment]:
+        return [{d.name: bits for d in self.decisions} for bits in (16, 8, 6, 4)]
+
     @cached_property
     def limit(self) -> float:
         return self.share * super().reference_point[0]
@@ -79,7 +82,7 @@ def test_it_goes_on_for_twice_as_long_as_the_last_gain_took(last_gain: int) -> N
     for batch in trials_of(search_within_limits(space, 0), evaluate):
         met += batch
     until = 2 * last_gain + PATIENCE
-    assert len(met) >= until
+    assert len(met) >= until - 2  # of the first candidates there may be two, which count when they are proposed again
     assert len(met) - len(batch) < until
 
 
