@@ -121,7 +121,8 @@ class FixedPointEvaluator:
     many disagreements there would be on
     other samples of the kind (`fidelity`); with `margin_errors` also `margin_error`. Of a numerical model: `precision_loss`, the
     largest absolute difference from the float outputs (Shiftry Section 3), `expected_error`, their root mean square with its
-    uncertainty (`fidelity`), and `mean_absolute_error` against the targets where there are any, of a program with one result. Of both: `flash_bytes`,
+    uncertainty (`fidelity`), and `mean_absolute_error` against the targets where there are any, of a program with one
+    result. Of both: `flash_bytes`,
     `ram_bytes`, `memory_bytes` (their sum), `input_bytes` (`Task.input_bytes`, which no other metric has), `demoted` (8-bit
     variables), and executed `multiplies_W` and `adds_W` by width. With `timing` also `cycles` and
     `latency_ms`, as its cost table predicts them, `linked_bytes` where it knows what code takes, and those
