@@ -97,12 +97,16 @@ def study_row(row: Mapping[Any, Any]) -> StudyRow:
 
 
 def trial_row(row: Any) -> TrialRow:
-    """A trial as the database holds it. CellError for a cell of the wrong kind."""
+    """A trial as the database holds it. CellError for a cell of the wrong kind, and for a trial that has neither metrics nor a failure."""
+    metrics = stored_cells.numbers_of(row.metrics, "metrics")
+    failure = stored_cells.text_or_none_of(row.failure, "failure")
+    if not metrics and failure is None:
+        raise stored_cells.CellError("metrics", "at least one number, as the trial did not fail", row.metrics)
     return TrialRow(
         stored_cells.count_of(row.number, "number"),
         stored_cells.text_of(row.candidate, "candidate"),
-        stored_cells.numbers_of(row.metrics, "metrics"),
-        stored_cells.text_or_none_of(row.failure, "failure"),
+        metrics,
+        failure,
         stored_cells.number_of(row.elapsed_s, "elapsed_s"),
         bool(row.censored),
     )

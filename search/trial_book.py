@@ -11,6 +11,9 @@ from kilotune.search.racing import Hurdle
 from kilotune.search.space import Assignment, Measurement, Space, Trial
 from kilotune.search.stored_rows import TrialRow
 
+NOTHING_MEASURED = "the evaluator returned no metrics"
+"""Why a trial failed whose evaluator gave neither metrics nor a failure: in a store, a trial without both has lost its metrics."""
+
 
 class TrialBook:
     """Trials by canonical key, and the front of the feasible ones."""
@@ -80,7 +83,8 @@ class TrialBook:
         """Take in a trial of this run; its row for the store."""
         self._keep(key, number, candidate, measurement, elapsed_s)
         text = self.encoding.text(key)
-        return TrialRow(number, text, measurement.metrics, measurement.failure, elapsed_s, measurement.censored)
+        failure = NOTHING_MEASURED if not measurement.metrics and measurement.failure is None else measurement.failure
+        return TrialRow(number, text, measurement.metrics, failure, elapsed_s, measurement.censored)
 
     def _keep(
         self, key: CandidateKey, number: int, candidate: Assignment, measurement: Measurement, elapsed_s: float

@@ -39,6 +39,13 @@ def with_columns_in_weights(graph: TrainedGraph) -> TrainedGraph:
             needed.update(node.inputs)
     for node in graph.nodes:
         weights = _weights(node, rows, constants)
+        if (
+            weights is not None
+            and node.inputs[0] in needed
+            and weights.shape[1:]
+            and len(weights) <= graph.input_shape[1]
+        ):
+            weights = None  # the row is made anyway, and is no longer than the features
         if node.output in rows:
             made = _row(node, rows[node.output], graph.input_name, constants) if node.output in needed else []
         elif weights is not None:

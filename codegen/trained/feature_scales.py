@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
 
 from kilotune.codegen.array_files import RealArray
-from kilotune.codegen.arrays import Array
 from kilotune.codegen.feature_scaling import FeatureScaling
 from kilotune.codegen.fixed.arithmetic import exponent
 from kilotune.codegen.trained.builder import FOLDED_NAME
-from kilotune.codegen.trained.folding import Rescaling, affine_of, fold
+from kilotune.codegen.trained.folding import fold
+from kilotune.codegen.trained.leading_scalers import LeadingScaler, leading_scaler, names_told, without_leading_casts
 from kilotune.codegen.trained.model import TrainedGraph, TrainedNode
 
 LEAST_SPREAD = 4
@@ -42,8 +42,10 @@ def scaled_features(model: TrainedGraph, features: RealArray) -> tuple[TrainedGr
     for axis in _axes(model):
         for movable in (True, False):  # padding takes over no offsets
             scaling = _scaling(features, model.input_shape, axis, movable)
-            made = None if scaling is None else _behind_scales(model, scaling) or _with_scales_in_scaler(model, scaling)
-            if scaling is not None and made is not None:
+            if scaling is None:
+                continue
+            made = _with_scales_undone(model, scaling, alike=True) or _with_scales_undone(model, scaling, alike=False)
+            if made is not None:
                 return made, scaling
     return None
 
@@ -83,99 +85,81 @@ def _offset(low: float, high: float) -> float:
     return float(np.float32(round(middle / step) * step))
 
 
-def _behind_scales(model: TrainedGraph, scaling: FeatureScaling) -> TrainedGraph | None:
-    """The model with what undoes the scales at its start, taken into its weights; None where they do not take it over."""
-    steps = [("Mul", scaling.factors)]
-    steps += [("Add", np.asarray(scaling.offsets))] if any(scaling.offsets) else []
+def _with_scales_undone(model: TrainedGraph, scaling: FeatureScaling, alike: bool) -> TrainedGraph | None:
+    """The model for features with scales, which every reader of the features undoes: a scaler by its factors and offsets, others by
+    weights behind it; None where a reader does neither.
+
+    With `alike` the results of scalers are divided by powers of two, so that one scale does for all, and the weights behind are multiplied;
+    None where these do not take them over, and where all scalers' results are alike anyway.
+    """
+    model = without_leading_casts(model)
+    readers = [node for node in model.nodes if model.input_name in node.inputs]
+    if not readers or model.input_name in names_told(model):
+        return None
+    factor, offset = (np.reshape(part, model.input_shape) for part in (scaling.factors, scaling.offsets))
+    undoing, passing, mixed = LeadingScaler((), (), factor, offset), set[str](), False
+    for number, reader in enumerate(readers):
+        names = f"{model.input_name}{FOLDED_NAME}{number or ''}"
+        scaler = leading_scaler(model, reader, undoing)
+        powers = _powers(scaler) if scaler is not None and alike else None
+        mixed = mixed or powers is not None
+        if scaler is None:
+            model, more = _behind_undoing(model, reader, undoing, names)
+        else:
+            model, more = _with_scaler(model, scaler, powers, names)
+        passing |= more
+    if alike and not mixed:
+        return None
+    folded = fold(model)
+    read = {name for node in folded.nodes for name in node.inputs}
+    return None if read.intersection(passing) or model.input_name not in read else folded
+
+
+def _behind_undoing(
+    model: TrainedGraph, reader: TrainedNode, undoing: LeadingScaler, names: str
+) -> tuple[TrainedGraph, set[str]]:
+    """The model whose node `reader` reads what undoes the scales, and the constants that weights have to take over."""
+    steps = [("Mul", undoing.factor)] + ([("Add", undoing.offset)] if undoing.offset.any() else [])
     given, nodes, added = model.input_name, list[TrainedNode](), dict[str, RealArray]()
     for kind, values in steps:
-        constant, made = (f"{model.input_name}{FOLDED_NAME}{kind}_{what}" for what in ("by", "made"))
+        constant, made = (f"{names}{kind}_{what}" for what in ("by", "made"))
         nodes.append(TrainedNode(kind, (given, constant), (made,), f"input {model.input_name!r}"))
-        added[constant] = _narrowed(values.reshape(model.input_shape))
+        added[constant] = _narrowed(values)
         given = made
-    behind = tuple(
-        replace(node, inputs=tuple(given if name == model.input_name else name for name in node.inputs))
-        for node in model.nodes
-    )
-    folded = fold(replace(model, nodes=(*nodes, *behind), constants={**model.constants, **added}))
-    read = {name for node in folded.nodes for name in node.inputs}
-    return None if read.intersection(added) or model.input_name not in read else folded
-
-
-def _with_scales_in_scaler(model: TrainedGraph, scaling: FeatureScaling) -> TrainedGraph | None:
-    """The model with what undoes the scales in the factors and offsets at its start, a factor and an offset again; None where it has
-    none, or where others read the features, too."""
-    shape = model.input_shape
-    factor, offset = scaling.factors.reshape(shape), np.asarray(scaling.offsets).reshape(shape)
-    name, taken = model.input_name, list[TrainedNode]()
-    while True:
-        readers = [node for node in model.nodes if name in node.inputs]
-        alone = len(readers) == 1 and name not in model.outputs
-        affine = _by_element(readers[0], model.constants, shape) if alone else None
-        if affine is None:
-            break
-        factor, offset = factor * affine.factor, offset * affine.factor + affine.offset
-        taken.append(readers[0])
-        name = taken[-1].output
-    if not taken:
-        return None
-    rest = replace(model, nodes=tuple(node for node in model.nodes if node not in taken))
-    alike = _with_scaler(rest, (taken[0], taken[-1]), (factor, offset), _powers(factor, offset))
-    return alike or _with_scaler(rest, (taken[0], taken[-1]), (factor, offset), None)
-
-
-def _powers(factor: RealArray, offset: RealArray) -> RealArray | None:
-    """Powers of two near the largest results of a scaler of features from -1 to 1; None where these are alike."""
-    sizes = np.abs(factor) + np.abs(offset)
-    exponents = np.array([exponent(float(size)) for size in sizes.reshape(-1)]).reshape(sizes.shape)
-    exponents[sizes == 0] = exponents.max()
-    return np.ldexp(1.0, exponents) if exponents.max() - exponents.min() >= LEAST_SPREAD else None
+    read = tuple(given if name == model.input_name else name for name in reader.inputs)
+    behind = tuple(replace(node, inputs=read) if node is reader else node for node in model.nodes)
+    return replace(model, nodes=(*nodes, *behind), constants={**model.constants, **added}), set(added)
 
 
 def _with_scaler(
-    model: TrainedGraph,
-    places: tuple[TrainedNode, TrainedNode],
-    affine: tuple[RealArray, RealArray],
-    powers: RealArray | None,
-) -> TrainedGraph | None:
-    """The model behind a factor and an offset of its features, in the places of two nodes, of which the second made what the model reads.
-
-    With `powers` the scaler's results are divided by them, so that one scale does for all, and the weights behind are multiplied; None
-    where these do not take them over."""
-    written = places[1].output
-    names = [f"{model.input_name}{FOLDED_NAME}{what}" for what in ("factors", "scaled", "offsets", "powers", "alike")]
-    factor, offset = (part if powers is None else part / powers for part in affine)
-    nodes = [
-        replace(places[0], kind="Mul", inputs=(model.input_name, names[0]), outputs=(names[1],), attributes={}),
-        replace(places[1], kind="Add", inputs=(names[1], names[2]), outputs=(written,), attributes={}),
-    ]
-    added = {names[0]: _narrowed(factor), names[2]: _narrowed(offset)}
-    if powers is not None:
-        nodes[1] = replace(nodes[1], outputs=(names[4],))
-        nodes.append(replace(places[1], kind="Mul", inputs=(names[4], names[3]), outputs=(written,), attributes={}))
-        added[names[3]] = _narrowed(powers)
-    made = replace(model, nodes=(*nodes, *model.nodes), constants={**model.constants, **added})
-    if powers is None:
-        return made
-    folded = fold(made)
-    readers = [name for node in folded.nodes for name in node.inputs]
-    return None if names[3] in readers or names[0] not in readers else folded
+    model: TrainedGraph, scaler: LeadingScaler, powers: RealArray | None, names: str
+) -> tuple[TrainedGraph, set[str]]:
+    """The model with a product and a sum in the place of a scaler's nodes, and the constants that weights have to take over: `powers`, by
+    which the scaler's results are divided first."""
+    given, nodes = model.input_name, list[TrainedNode]()
+    for number, choice in enumerate(scaler.choices):
+        nodes.append(replace(choice, inputs=(given, choice.inputs[1]), outputs=(f"{names}chosen{number}",)))
+        given = nodes[-1].output
+    parts = (scaler.factor, scaler.offset) if powers is None else (scaler.factor / powers, scaler.offset / powers)
+    steps = [("Mul", "factors", parts[0]), ("Add", "offsets", parts[1])]
+    steps += [] if powers is None else [("Mul", "powers", powers)]
+    added = {f"{names}{what}": _narrowed(values) for _, what, values in steps}
+    for kind, what, _ in steps:
+        place = scaler.nodes[0 if what == "factors" else -1]
+        nodes.append(place.in_its_place(kind, given, f"{names}{what}", write=f"{names}{what}_made"))
+        given = nodes[-1].output
+    nodes[-1] = replace(nodes[-1], outputs=(scaler.output,))
+    rest = tuple(node for node in model.nodes if not any(node is one for one in scaler.nodes))
+    made = replace(model, nodes=(*nodes, *rest), constants={**model.constants, **added})
+    return made, set() if powers is None else {f"{names}powers"}
 
 
-def _by_element(node: TrainedNode, constants: Mapping[str, Array], shape: tuple[int, ...]) -> Rescaling | None:
-    """What a node does with features of `shape`, in arrays that broadcast to it; None where it does something else."""
-    affine = affine_of(node, constants)
-    if affine is None:
-        return None
-    if node.kind == "BatchNormalization":  # one number for each place of the second axis
-        if len(shape) < 2 or affine.factor.shape != shape[1:2]:
-            return None
-        by_channel = (-1, *(1 for _ in shape[2:]))
-        return replace(affine, factor=affine.factor.reshape(by_channel), offset=affine.offset.reshape(by_channel))
-    try:
-        return affine if np.broadcast_shapes(affine.factor.shape, affine.offset.shape, shape) == shape else None
-    except ValueError:
-        return None
+def _powers(scaler: LeadingScaler) -> RealArray | None:
+    """Powers of two near the largest results of a scaler of features from -1 to 1; None where these are alike."""
+    sizes = np.abs(scaler.factor) + np.abs(scaler.offset)
+    exponents = np.array([exponent(float(size)) for size in sizes.reshape(-1)]).reshape(sizes.shape)
+    exponents[sizes == 0] = exponents.max()
+    return np.ldexp(1.0, exponents) if exponents.max() - exponents.min() >= LEAST_SPREAD else None
 
 
 def _narrowed(values: RealArray) -> RealArray:

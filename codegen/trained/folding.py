@@ -210,7 +210,7 @@ def _before(model: TrainedGraph, node: TrainedNode, affine: Rescaling) -> Traine
         if len(readers) != 1 or (name in model.outputs):
             return None
         reader = readers[0]
-        if not (reader.kind in VIEWS or _keeps_elements(reader)) or reader in between:
+        if not (reader.kind in VIEWS or keeps_elements(reader)) or reader in between:
             break
         between.append(reader)
         name = reader.output
@@ -220,7 +220,7 @@ def _before(model: TrainedGraph, node: TrainedNode, affine: Rescaling) -> Traine
     if product is None or product.source != name:
         return None
     by_element = affine.factor.size > 1 or affine.offset.size > 1
-    if by_element and not all(_keeps_elements(node) for node in between):
+    if by_element and not all(keeps_elements(node) for node in between):
         return None
     if node.kind == "BatchNormalization" and not _meets_outputs(model, product):
         return None
@@ -236,7 +236,7 @@ def _before_sequence(
     model: TrainedGraph, node: TrainedNode, affine: Rescaling, reader: TrainedNode, between: list[TrainedNode]
 ) -> TrainedGraph | None:
     """A factor and an offset of each feature, also where steps and batch change places behind them, become part of a recurrent operator."""
-    if not all(_keeps_elements(one) or tuple(one.attributes.get("perm", ()))[2:] == (2,) for one in between):
+    if not all(keeps_elements(one) or tuple(one.attributes.get("perm", ()))[2:] == (2,) for one in between):
         return None
     made = scaled_sequence(reader, model.constants, affine.factor, affine.offset)
     if made is None:
@@ -245,7 +245,7 @@ def _before_sequence(
     return _renamed(replace(model, nodes=nodes, constants={**model.constants, **made[1]}), node.output, affine.source)
 
 
-def _keeps_elements(node: TrainedNode) -> bool:
+def keeps_elements(node: TrainedNode) -> bool:
     """Whether every element stays what and where it is."""
     from onnx import TensorProto
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from kilotune.search.comparison_store import comparisons, save_comparison, saved_curves
-from kilotune.search.space import Assignment, Option
+from kilotune.search.space import Assignment, Measurement, Option
 from kilotune.search.store import Store, StoreError
 from kilotune.search.stored_rows import StudyRow, TrialRow
 from kilotune.search.trial_book import TrialBook
@@ -41,6 +41,7 @@ TRIAL_CELLS: list[tuple[str, Any]] = [
     ("metrics", '{"bytes": null}'),
     ("metrics", '{"bytes": 1' + "0" * 400 + "}"),
     ("metrics", "{"),
+    ("metrics", "{}"),  # of a trial without a failure
     ("failure", b"3"),
     ("elapsed_s", "late"),
 ]
@@ -77,6 +78,12 @@ def test_cells_of_a_trial(column: str, value: Any, path: Path) -> None:
     assert next(rows).number == 3
     with pytest.raises(StoreError, match=rf"study 'kept', trial 4, column {column}: expected .*, found "):
         next(rows)
+
+
+def test_a_failed_trial_has_no_metrics(path: Path) -> None:
+    store = Store(str(path))
+    store.append("kept", [TrialRow(5, "[5]", {}, "it does not link", 0.5)])
+    assert [row.failure for row in store.trials("kept")] == [None, None, "it does not link"]
 
 
 @pytest.mark.parametrize(("column", "value"), [("plan", "[]"), ("findings", "x"), ("created", "x")])
@@ -120,3 +127,12 @@ def test_an_answer_that_is_missing_in_a_tree_is_damage(path: Path) -> None:
     book = TrialBook(Ordered(2, 2, 0))
     with pytest.raises(ValueError, match="trial 3, column candidate: it has no answer 'second'"):
         book.load([TrialRow(3, '{"first":1}', {}, None, 0.0)])
+
+
+def test_a_trial_of_which_nothing_was_measured_is_stored_as_a_failure() -> None:
+    """It would look like one that lost its metrics."""
+    space = TreeProblem(2, 2, 0)
+    book, candidate = TrialBook(space), {"first": 0, "second": 0}
+    key = book.encoding.key(candidate)
+    rows = [book.record(key, n, candidate, m, 0.0) for n, m in enumerate((Measurement(), Measurement({"cost": 1.0})))]
+    assert [row.failure for row in rows] == ["the evaluator returned no metrics", None]

@@ -96,7 +96,7 @@ def beat_of(store: Store, study: SharedStudy) -> int:
 
 def test_claims_do_not_overlap_and_finished_trials_are_nobodys(tmp_path: Path) -> None:
     store, one, two = study_with_two(tmp_path)
-    store.append("s", [TrialRow(3, "[3]", {}, None, 0.0)])
+    store.append("s", [TrialRow(3, "[3]", {"cost": 1.0}, None, 0.0)])
     assert one.claim(range(10), 2) == [0, 1]
     assert two.claim(range(10), 5) == [2]  # up to the finished one
     assert two.claim(range(10), 5) == [4, 5, 6, 7, 8]
@@ -139,7 +139,7 @@ def test_finished_claims_leave_the_table(tmp_path: Path, monkeypatch: pytest.Mon
     store, one, two = study_with_two(tmp_path)
     for first in range(0, 40, 4):
         assert one.claim(range(first, first + 4), 4) == [*range(first, first + 4)]
-        store.append("s", [TrialRow(n, f"[{n}]", {}, None, 0.0) for n in range(first, first + 4)])
+        store.append("s", [TrialRow(n, f"[{n}]", {"cost": 1.0}, None, 0.0) for n in range(first, first + 4)])
     with store.transaction() as connection:
         left = sorted(connection.execute(sa.select(CLAIMS.c.first)).scalars())
     assert left == [32, 36]  # at 4, 8, ... claims all that were finished have gone

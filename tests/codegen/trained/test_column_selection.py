@@ -125,3 +125,21 @@ def test_a_row_that_other_operators_read_is_made(case: Case, tmp_path: Path) -> 
     path = case.write(tmp_path)
     found = float_results(convert(read_trained(path), case.name, Returns.VALUE), case.features)
     np.testing.assert_allclose(found, reference(path, case.features), rtol=1e-5, atol=1e-5)
+
+
+def test_a_product_reads_a_short_row_that_is_made_anyway(tmp_path: Path) -> None:
+    """Its weights stay as few as the file has, and are none of features that nothing chooses."""
+    nodes = [
+        ("Gather", ["x", "i"], ["g"], {"axis": 1}),
+        ("Mul", ["g", "f"], ["s"], {}),
+        ("MatMul", ["s", "w"], ["p"], {}),
+        ("Tanh", ["s"], ["t"], {}),
+        ("Concat", ["p", "t"], ["y"], {"axis": 1}),
+    ]
+    case = Case("short-row", (1, 6), nodes, {"i": numbers(4, -6, 1), "f": draw(3), "w": draw(3, 2)})
+    path = case.write(tmp_path)
+    converted = convert(read_trained(path), case.name, Returns.VALUE)
+    found = float_results(converted, case.features)
+    np.testing.assert_allclose(found, reference(path, case.features), rtol=1e-5, atol=1e-5)
+    product = next(o for o in ir.operations(converted.program.body) if isinstance(o, ir.MatMul))
+    assert sorted((product.a.size, product.b.size)) == [3, 6]

@@ -22,7 +22,7 @@ from kilotune.codegen.trained.endings import Returns
 from kilotune.codegen.trained.importing import import_bundle
 from tests.codegen.emit.compiled import compile_sources, needs_compiler
 from tests.codegen.emit.small_network import classifier
-from tests.codegen.trained.cases import draw
+from tests.codegen.trained.cases import draw, numbers
 from tests.codegen.trained.onnx_files import Case, reference
 
 MIXED = 10.0 ** np.linspace(-3, 3, 6)
@@ -32,6 +32,7 @@ WEIGHTS = {"w": draw(6, 3), "b": draw(3)}
 ROWS = RANDOM.normal(3, 1, (40, 6)) * MIXED
 SEQUENCE = (RANDOM.normal(0, 1, (40, 4, 6)) * MIXED).reshape(40, -1)
 IMAGE = (RANDOM.normal(0, 1, (40, 6, 5)) * MIXED[:, None]).reshape(40, -1)
+CHOSEN = numbers(4, -6, 4, 1, 2, 3, 5)
 
 CASES = {
     "a layer": (Case("layer", (1, 6), [("Gemm", ["x", "w", "b"], ["y"], {})], WEIGHTS), ROWS),
@@ -42,6 +43,23 @@ CASES = {
     "a scaler before no product": (
         Case("tanh", (1, 6), [("Sub", ["x", "o"], ["m"], {}), ("Mul", ["m", "f"], ["s"], {}), ("Tanh", ["s"], ["y"], {})],
              {"o": np.float32(3 * MIXED), "f": np.float32(1 / MIXED)}), ROWS),
+    "a scaler behind a cast": (
+        Case("cast", (1, 6), [("Cast", ["x"], ["c"], {"to": 1}), ("Mul", ["c", "f"], ["m"], {}), ("Add", ["m", "b"], ["s"], {}),
+             ("Tanh", ["s"], ["y"], {})], {"f": np.float32(1 / MIXED), "b": draw(6)}), ROWS),
+    "a cast that two scalers read": (
+        Case("casts", (1, 6), [("Cast", ["x"], ["c"], {"to": 1}), ("Mul", ["c", "f"], ["m"], {}), ("Tanh", ["m"], ["t"], {}),
+             ("Div", ["c", "d"], ["n"], {}), ("Relu", ["n"], ["r"], {}), ("Add", ["t", "r"], ["y"], {})],
+             {"f": np.float32(1 / MIXED), "d": np.float32(-2 * MIXED)}), ROWS),
+    "chosen columns behind a scaler": (
+        Case("chosen", (1, 6), [("Sub", ["o", "x"], ["m"], {}), ("Gather", ["m", "i"], ["g"], {"axis": -1}),
+             ("Mul", ["g", "f"], ["s"], {}), ("Tanh", ["s"], ["y"], {})],
+             {"o": np.float32(3 * MIXED), "i": CHOSEN, "f": np.float32(1 / MIXED[CHOSEN])}), ROWS),
+    "products that read the same features": (
+        Case("products", (1, 6), [("MatMul", ["x", "w"], ["p"], {}), ("MatMul", ["x", "v"], ["q"], {}), ("Mul", ["p", "q"], ["y"], {})],
+             {"w": draw(6, 3), "v": draw(6, 3)}), ROWS + 50 * MIXED),
+    "a product beside a scaler": (
+        Case("beside", (1, 6), [("Gemm", ["x", "w", "b"], ["p"], {}), ("Mul", ["x", "f"], ["m"], {}), ("Tanh", ["m"], ["t"], {}),
+             ("Concat", ["p", "t"], ["y"], {"axis": 1})], {**WEIGHTS, "f": np.float32(1 / MIXED)}), ROWS),
     "far from zero": (Case("far", (1, 6), [("Gemm", ["x", "w", "b"], ["y"], {})], WEIGHTS), ROWS + 200 * MIXED),
     "a sequence": (Case("steps", (1, 4, 6), [("MatMul", ["x", "w"], ["y"], {})], WEIGHTS), SEQUENCE),
     "channels": (Case("channels", (1, 6, 5), [("Conv", ["x", "k"], ["y"], {"pads": [1, 1]})], {"k": draw(2, 6, 3)}), IMAGE),
@@ -126,8 +144,10 @@ def test_features_far_from_zero_are_moved_by_what_a_short_float_holds(tmp_path: 
     [
         Case("even", (1, 6), [("Gemm", ["x", "w", "b"], ["y"], {})], WEIGHTS),
         Case("unscalable", (1, 6), [("Relu", ["x"], ["r"], {}), ("Gemm", ["r", "w", "b"], ["y"], {})], WEIGHTS),
-        Case("twice", (1, 6), [("MatMul", ["x", "w"], ["p"], {}), ("MatMul", ["x", "w"], ["q"], {}), ("Mul", ["p", "q"], ["y"], {})],
-             WEIGHTS),
+        Case("one reader of two", (1, 6), [("Mul", ["x", "b"], ["s"], {}), ("Relu", ["s"], ["r"], {}), ("Relu", ["x"], ["q"], {}),
+             ("Add", ["r", "q"], ["y"], {})], {"b": draw(6)}),
+        Case("returned too", (1, 6), [("Cast", ["x"], ["y"], {"to": 1}), ("Mul", ["y", "b"], ["z"], {})], {"b": draw(6)}),
+        Case("no constant", (1, 6), [("Mul", ["x", "x"], ["y"], {})], {}),
     ],
     ids=lambda case: case.name,
 )  # fmt: skip

@@ -12,9 +12,11 @@ import onnxruntime
 import pytest
 from onnx import TensorProto, helper
 from skl2onnx import to_onnx
+from sklearn.compose import ColumnTransformer
 from sklearn.datasets import load_iris
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
+from sklearn.feature_selection import SelectKBest, f_regression
+from sklearn.pipeline import make_pipeline, make_union
+from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, RobustScaler, StandardScaler
 from sklearn.svm import SVC, SVR, NuSVC, OneClassSVM
 
 from kilotune.codegen.bundle import Bundle
@@ -188,6 +190,42 @@ def test_c_both_simulators_and_their_margins_agree(tmp_path: Path) -> None:
     np.testing.assert_allclose(
         margins, contest.margins.sum(), rtol=0.02
     )  # those of the decisions, of which 16 bits know so much
+
+
+SIZES = np.float32([1000, 0.001, 1, 30])  # of four features
+PARTS = [("a", StandardScaler(), [2, 0]), ("b", MinMaxScaler(), [1, 3])]
+SCALERS = {
+    "least and largest": MinMaxScaler(),
+    "from -1 to 1": MinMaxScaler((-1, 1)),
+    "least and largest, bounded": MinMaxScaler(clip=True),
+    "largest": MaxAbsScaler(),
+    "quartiles": RobustScaler(),
+    "columns": ColumnTransformer(PARTS),
+    "chosen": make_pipeline(MinMaxScaler(), SelectKBest(f_regression, k=3)),
+    "both": make_union(MinMaxScaler(), StandardScaler()),
+}
+
+
+@needs_compiler
+@pytest.mark.parametrize("scaler", list(SCALERS))
+def test_raw_features_of_mixed_size_keep_their_bits_behind_every_scaler(scaler: str, tmp_path: Path) -> None:
+    """With 16 bits results are right to about three digits, in C too; with one scale for all features they have none of the small ones."""
+    mixed, targets = X * SIZES, X[:, 1] * X[:, 2] + X[:, 3]
+    model = make_pipeline(SCALERS[scaler], SVR(C=10)).fit(mixed, targets)
+    path = tmp_path / "machine.onnx"
+    path.write_bytes(to_onnx(model, mixed[:1]).SerializeToString())
+    bundle, expected = imported(path, mixed), results(path, mixed)[0]
+    assert bundle.scaling is not None
+    features = bundle.scaling.apply(mixed.astype(float))
+    found = run_float(bundle.program, bundle.parameters, features).outputs
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4)
+    batch = lowered(bundle, features, 16)
+    fixed = run_reference(batch, bundle.parameters, features)[0]
+    source = emit_c(batch, bundle.parameters, scaling=bundle.scaling)
+    np.testing.assert_array_equal(compile_sources([source], tmp_path).run(0, features), fixed)
+    place = [v.name for v in bundle.program.variables].index(bundle.program.result.variable)
+    real = np.ldexp(fixed.astype(float), -int(batch.scales[0, place]))
+    assert np.abs(real - expected).max() < 0.02 * np.ptp(expected)
 
 
 def test_what_contests_is_the_closest_decision_that_the_class_hangs_on() -> None:
