@@ -113,6 +113,8 @@ def test_a_resumed_study_has_its_trials_at_once_and_searches_on_from_the_best(
     assert first.best is not None
     begun = Begun(monkeypatch)
     monkeypatch.setattr(exact, "first_placement", refused)
+    proposed = Study.resume(store, "s", space()).make_strategy().propose(10)
+    assert proposed == [trial.assignment for trial in Study.resume(store, "s", space()).trials()]
     again = run(Study.resume(store, "s", space(), procedure_first=True), 1)
     after = list(store.trials("s"))
     assert after[:3] == before
@@ -178,7 +180,7 @@ def test_what_was_proved_is_not_proved_again_and_no_more_than_that_is_claimed() 
     best = gone_on(remembering(memory, PARTLY_PROVED), trials, 10_000)
     assert best[-1].complete
     assert best[-1].bound == whole.bound
-    other = remembering(memory, random_instance(3, 20, aligned=True))
+    other = remembering(memory, random_instance(4, 20, aligned=True))
     assert gone_on(other, trials_of(other, searched(other, 1)), 1)[0].bound == other.least_peak_bytes
 
 
