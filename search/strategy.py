@@ -66,6 +66,14 @@ class ClockAware(Protocol):
         """The clock of the budget's seconds, once and before all else."""
 
 
+@runtime_checkable
+class GoesOn(Protocol):
+    """Ability of a strategy: where its search can go on without being repeated, it is told what there is to go on from."""
+
+    def go_on(self, trials: Sequence[Trial]) -> None:
+        """The trials of earlier runs of the study, by number; some, and before all else. Where it goes on it proposes all of them first."""
+
+
 Steps = Generator[list[Assignment], list[Trial], Outcome | None]
 """Yields batches of candidates, is sent their trials in the same order. An empty batch lets the engine look at its
 clock. Returns the outcome, None standing for FINISHED."""
@@ -97,6 +105,7 @@ class SteppedStrategy:
         self._allow = search.allow if isinstance(search, TimeAware) else None
         self._count_by = search.count_by if isinstance(search, ClockAware) else None
         self._named = search if isinstance(search, NamesHurdle) else None
+        self._go_on = search.go_on if isinstance(search, GoesOn) else None
         self._steps = search.steps()
         self._started = False
         self._batch: list[Assignment] = []
@@ -124,6 +133,10 @@ class SteppedStrategy:
     def count_by(self, clock: Clock) -> None:
         if self._count_by is not None:
             self._count_by(clock)
+
+    def go_on(self, trials: Sequence[Trial]) -> None:
+        if self._go_on is not None:
+            self._go_on(trials)
 
     def propose(self, count: int) -> list[Assignment]:
         if self._outcome is None and len(self._learnt) == len(self._batch):

@@ -25,7 +25,7 @@ from kilotune.search.stop_request import StopRequest
 from kilotune.search.stopping import NEVER, StopRule
 from kilotune.search.store import Store, StoreError
 from kilotune.search.stored_rows import StudyRow
-from kilotune.search.strategy import Strategy, make_strategy
+from kilotune.search.strategy import GoesOn, Strategy, make_strategy
 from kilotune.search.study_record import StudyRecord
 from kilotune.search.warm_start import WarmStartedStrategy
 
@@ -190,8 +190,11 @@ class Study(StudyRecord):
         return self.result()
 
     def make_strategy(self) -> Strategy:
-        """A fresh strategy, which proposes what the one of every run of this study proposes."""
+        """A fresh strategy, which proposes what the one of every run of this study proposes: because it does so of itself, or because
+        it is told what earlier runs have measured."""
         strategy = self._factory(self.space, self.seed)
+        if len(self.book) and isinstance(strategy, GoesOn):
+            strategy.go_on(self.trials())
         if not self.procedure_first:
             return strategy
         return WarmStartedStrategy(self.space, strategy, self.procedure_before())

@@ -2,14 +2,18 @@
 
 Resuming is replaying: a fresh strategy proposes what the one before proposed, and the store answers. Where proposing takes longer than
 measuring, as compiled annealing does, the replay would take as long as the run before. So a space may hand such work to a memory.
+
+A search whose steps hang on too much to be kept notes where it stands instead, and goes on from there with new random numbers.
 """
 
 from __future__ import annotations
 
 import hashlib
 from array import array
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Protocol, runtime_checkable
+
+from kilotune.search.space import ExactStep, Trial
 
 
 class WorkMemory(Protocol):
@@ -19,6 +23,12 @@ class WorkMemory(Protocol):
         """What `work` makes, plain JSON with sequences as lists or tuples: made now, or by an earlier run of the same subject. subject: all
         that it depends on, as content of a fingerprint."""
 
+    def noted(self, subject: Sequence[object]) -> Any:
+        """What was noted last on a subject, plain JSON; None: nothing."""
+
+    def note(self, subject: Sequence[object], standing: Any) -> None:
+        """Note where work stands that is not at its end, plain JSON, in place of what was noted before."""
+
 
 class NoMemory:
     """Everything is made when it is asked for."""
@@ -26,6 +36,12 @@ class NoMemory:
     def recalled(self, subject: Sequence[object], work: Callable[[], Any]) -> Any:
         """What `work` makes."""
         return work()
+
+    def noted(self, subject: Sequence[object]) -> Any:
+        """Nothing."""
+
+    def note(self, subject: Sequence[object], standing: Any) -> None:
+        """Nothing is noted."""
 
 
 @runtime_checkable
@@ -39,6 +55,18 @@ class RemembersWork(Protocol):
 def memory_of(space: object) -> WorkMemory:
     """That of a space which remembers work; of others, one that does not."""
     return space.work_memory if isinstance(space, RemembersWork) else NoMemory()
+
+
+@runtime_checkable
+class GoesOnSearching(Protocol):
+    """Ability: the exact search of the space (`HasExactSearch`) goes on from what earlier runs of a study have measured and noted, where
+    the whole search before would have to be repeated to come there."""
+
+    def exact_search_after(
+        self, trials: Sequence[Trial], seed: int, seconds_left: Callable[[], float]
+    ) -> Iterator[ExactStep] | None:
+        """Steps as those of `exact_search`, beyond these trials, by number, and with other random numbers than earlier runs had. None:
+        where the space remembers nothing, the search is to be repeated."""
 
 
 class RecalledSteps:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Generator
+from collections.abc import Generator, Iterator, Sequence
 
 from kilotune.search.candidates import complete
 from kilotune.search.front import Rank, Ranking
 from kilotune.search.own_strategies import Needs, OwnStrategy
-from kilotune.search.space import Assignment, Clock, HasExactSearch, Space, State, Trial
+from kilotune.search.space import Assignment, Clock, ExactStep, HasExactSearch, Space, State, Trial
 from kilotune.search.strategy import UNKNOWN_BOUND, Outcome, Steps
+from kilotune.search.work_memory import GoesOnSearching
 
 FULL_BATCH = 64
 LARGEST_BATCH, MEASURED_PER_LEAF = 512, 16
@@ -41,6 +42,7 @@ class ExhaustiveSearch:
         self._seed = seed
         self._clock: Clock = time.monotonic
         self._deadline_s = math.inf
+        self._before: Sequence[Trial] = ()  # of earlier runs
 
     def allow(self, seconds: float) -> None:
         """Only the space's own search needs to know."""
@@ -49,18 +51,31 @@ class ExhaustiveSearch:
     def count_by(self, clock: Clock) -> None:
         self._clock = clock
 
+    def go_on(self, trials: Sequence[Trial]) -> None:
+        """The space's own search may be able to."""
+        self._before = trials
+
     def steps(self) -> Steps:
         if isinstance(self._space, HasExactSearch):
             return (yield from self._by_the_space(self._space))
         return (yield from self._by_states())
 
     def _by_the_space(self, space: HasExactSearch) -> Steps:
-        for step in space.exact_search(self._seed, lambda: self._deadline_s - self._clock()):
+        steps = self._steps_after(space) if self._before and isinstance(space, GoesOnSearching) else None
+        if steps is not None:
+            yield [trial.assignment for trial in self._before]
+        for step in steps or space.exact_search(self._seed, self._seconds_left):
             self.bound = max(self.bound, step.bound)
             yield [] if step.candidate is None else [step.candidate]
             if step.complete:
                 return Outcome.PROVED
         return Outcome.FINISHED
+
+    def _steps_after(self, space: GoesOnSearching) -> Iterator[ExactStep] | None:
+        return space.exact_search_after(self._before, self._seed, self._seconds_left)
+
+    def _seconds_left(self) -> float:
+        return self._deadline_s - self._clock()
 
     def _by_states(self) -> Steps:
         root: _Node = (self._space.start().bound(), self._space.start())

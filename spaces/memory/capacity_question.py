@@ -42,14 +42,22 @@ LARGEST_WORK_LIMIT = 1 << 40
 class CapacityQuestion:
     """Whether a connected set of buffers, of positive sizes, fits within `capacity` bytes. The seed says which orders come first."""
 
-    def __init__(self, buffers: BufferArrays, capacity: int, seed: int = 0, work_unit: int | None = None) -> None:
+    def __init__(
+        self,
+        buffers: BufferArrays,
+        capacity: int,
+        seed: int = 0,
+        work_unit: int | None = None,
+        begun: tuple[int, int] = (0, 0),
+    ) -> None:
+        """begun: `standing` of an earlier search, which asked the orders before it, and with less work."""
         self.capacity = capacity
         self.spent = 0
         """Work that was allowed so far, in buffers looked at."""
         self._buffers = buffers
         self._seed = seed
         self._unit = work_unit or max(WORK_UNIT, len(buffers) ** 2)  # a descent looks at half of that
-        self._passes, self._turn = 0, 0
+        self._passes, self._turn = begun
         self._blame = np.zeros((len(LEARNED_ORDERS), len(buffers.section_bytes)))
         life = (buffers.upper - buffers.lower).astype(np.float64)
         self._demand = {
@@ -57,6 +65,11 @@ class CapacityQuestion:
             "T": 8 * np.log(buffers.load) + 0.3 * np.log(life),
             "A": 0.5 * np.log(life * buffers.size),
         }
+
+    @property
+    def standing(self) -> tuple[int, int]:
+        """How many passes over all orders are over, and how many orders of this one."""
+        return self._passes, self._turn
 
     def ask(self, seconds: float) -> FitResult:
         """The answer of the next order; it stops after its share of work, or `seconds`."""

@@ -30,6 +30,7 @@ from kilotune.spaces.memory.loose_search import EJECTION_WORK as LOOSE_WORK
 from kilotune.spaces.memory.loose_search import LooseSearch
 from kilotune.spaces.memory.native import load_ejection
 from kilotune.spaces.memory.orders import best_greedy, greedy_placements
+from kilotune.spaces.memory.search_note import UNBEGUN, ComponentProgress
 from kilotune.spaces.memory.skyline import SkylineSearch, load_skyline
 from kilotune.spaces.memory.skyline_beam import BeamSearch, has_few_points, load_beam
 from kilotune.spaces.memory.succession_search import SuccessionSearch
@@ -119,7 +120,7 @@ VERY_LARGE_SHARES = {
 
 class ComponentSearch:
     """`offsets` (bytes, shape (buffers,)) is the best placement so far; no placement's peak is below `bound`. Sizes are positive.
-    `shares`: how the work is divided; None: as the number of buffers says."""
+    `shares`: how the work is divided; None: as the number of buffers says. `begun`: `progress` of an earlier search."""
 
     def __init__(
         self,
@@ -130,6 +131,7 @@ class ComponentSearch:
         gluing: bool = True,
         shares: Mapping[str, float] | None = None,
         succession: bool = True,
+        begun: ComponentProgress = UNBEGUN,
     ) -> None:
         self.buffers, self.offsets = buffers, offsets
         self.bound = int(buffers.section_bytes.max())
@@ -137,7 +139,8 @@ class ComponentSearch:
         self._seed, self._unit = seed, work_unit
         self._least_step = reduce(gcd, buffers.size.tolist())  # without alignments, peaks are sums of sizes
         self._share, self._left_on_the_way = FIRST_SHARE, WORK_ON_THE_WAY
-        self._spent = dict.fromkeys(SHARES, 0)
+        self._spent = {way: begun.spent.get(way, 0) for way in SHARES}
+        self._begun = begun
         self._shares = shares or _shares_of(buffers)
         self._lucky: str | None = None
         self._questions: dict[int, CapacityQuestion] = {}
@@ -171,6 +174,14 @@ class ComponentSearch:
     def spent(self) -> int:
         """Work so far, in buffers looked at."""
         return sum(self._spent.values())
+
+    @property
+    def progress(self) -> ComponentProgress:
+        """What a later search takes up, besides the placement and the bound."""
+        lowest = min((capacity for capacity in self._questions if capacity >= self.bound), default=None)
+        if lowest is None:
+            return ComponentProgress(dict(self._spent), self._begun.capacity, self._begun.asked)
+        return ComponentProgress(dict(self._spent), lowest, self._questions[lowest].standing)
 
     def step(self, goal: int, seconds: float) -> None:
         """A question, or a little local search, in the way that got the least work for its share so far. It ends with its limit on
@@ -218,7 +229,9 @@ class ComponentSearch:
         """The next order for this capacity; the work."""
         question = self._questions.get(capacity)
         if question is None:
-            question = self._questions[capacity] = CapacityQuestion(self.buffers, capacity, self._seed, self._unit)
+            begun = self._begun.asked if capacity == self._begun.capacity else (0, 0)
+            question = CapacityQuestion(self.buffers, capacity, self._seed, self._unit, begun)
+            self._questions[capacity] = question
         before = question.spent
         answer = question.ask(seconds)
         self.nodes += answer.nodes

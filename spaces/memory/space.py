@@ -10,8 +10,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from functools import cached_property
+from typing import Any
 
+import numpy as np
+
+from kilotune.codegen.arrays import IntArray
 from kilotune.search.fingerprint import fingerprint
 from kilotune.search.flat_state import FlatView
 from kilotune.search.space import (
@@ -23,10 +28,15 @@ from kilotune.search.space import (
     Procedure,
     Trial,
 )
+from kilotune.search.work_memory import NoMemory, WorkMemory
 from kilotune.spaces.memory.candidates import ALLOCATOR, SHIFTRY, MemoryCandidates
-from kilotune.spaces.memory.exact import first_placement, minimise_peak
+from kilotune.spaces.memory.checker import PlacementError, check_residences
+from kilotune.spaces.memory.exact import PlacementSearchStep, first_placement, minimise_peak
+from kilotune.spaces.memory.instance import Instance
 from kilotune.spaces.memory.orders import FEATURES, is_compiled
 from kilotune.spaces.memory.placement_state import PlacementState
+from kilotune.spaces.memory.procedure import DoesNotFitError
+from kilotune.spaces.memory.search_note import PlacementSearchNote
 
 MANY_BUFFERS = 2000
 WEIGHTS: tuple[int, ...] = (0, 1, 2, 4, -1, -2)
@@ -34,6 +44,9 @@ SORT_KEY = tuple(
     Decision(feature, (4, *(w for w in WEIGHTS if w != 4)) if feature == "size" else WEIGHTS) for feature in FEATURES
 )
 """The decisions of the flat view: the weights of six features in the key that first fit sorts by."""
+
+NOTED_WORK = 20_000_000
+"""Buffers looked at between two notes of where a search stands; some tenths of a second."""
 
 SEMANTICS = 1
 """Version of what a placement problem means; part of its fingerprint."""
@@ -44,6 +57,13 @@ class MemorySpace(MemoryCandidates):
 
     name = "memory"
     prefers_flat = False  # changes of one offset lead somewhere; samplers are hopeless at them
+
+    def __init__(self, instance: Instance, capacity_bytes: int | None = None) -> None:
+        super().__init__(instance, capacity_bytes)
+        self.work_memory: WorkMemory = NoMemory()
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "work_memory": NoMemory()}  # workers measure, and search for nothing
 
     @cached_property
     def fingerprint(self) -> str:
@@ -87,9 +107,68 @@ class MemorySpace(MemoryCandidates):
 
     def exact_search(self, seed: int = 0, seconds_left: Callable[[], float] = lambda: math.inf) -> Iterator[ExactStep]:
         """Branch and bound; see `spaces.memory.exact`."""
-        best = None
-        for standing in minimise_peak(self.arrays, self.least_peak_bytes, self.capacity_bytes, seed, seconds_left):
-            better = best is None or standing.peak_bytes < best
-            best = standing.peak_bytes if better else best
+        standings = minimise_peak(self.arrays, self.least_peak_bytes, self.capacity_bytes, seed, seconds_left)
+        return self._steps(standings, PlacementSearchNote(), seed, math.inf)
+
+    def exact_search_after(
+        self, trials: Sequence[Trial], seed: int, seconds_left: Callable[[], float]
+    ) -> Iterator[ExactStep] | None:
+        """From the best of the placements, with what was proved and how the work was divided as earlier runs of this seed have noted it."""
+        if isinstance(self.work_memory, NoMemory):
+            return None
+        placed = [offsets for offsets in map(self._placed, trials) if offsets is not None]
+        begin = min(placed, key=self._peak, default=None)
+        peak = math.inf if begin is None else self._peak(begin)
+        before = self._noted(seed, peak)
+        note = replace(before, runs=before.runs + 1)
+        self._note(note, seed, peak)  # at once: the run after one that is killed has other random numbers, too
+        bound, own_seed = max(self.least_peak_bytes, note.bound_bytes), note.seed(seed)
+        standings = minimise_peak(
+            self.arrays, bound, self.capacity_bytes, own_seed, seconds_left, begin=begin, begun=note.progress
+        )
+        return self._steps(standings, note, seed, peak)
+
+    def _steps(
+        self, standings: Iterator[PlacementSearchStep], note: PlacementSearchNote, seed: int, best: float
+    ) -> Iterator[ExactStep]:
+        """Candidates below the best peak, and notes of where the search stands."""
+        noted: int | None = None
+        for standing in standings:
+            better = standing.peak_bytes < best
+            best = min(best, standing.peak_bytes)
+            now = PlacementSearchNote(note.runs, standing.bound_bytes, standing.progress)
+            noted = now.work if noted is None else noted
+            if now.work - noted >= NOTED_WORK:
+                self._note(now, seed, best)
+                noted = now.work
             candidate = self.candidate(standing.offsets) if better else None
             yield ExactStep(candidate, self.loss_of(standing.bound_bytes), standing.done)
+
+    def _noted(self, seed: int, peak: float) -> PlacementSearchNote:
+        """What was noted last; of it only the number of runs, where there is a placement of a peak below the bound: that is damaged."""
+        note = PlacementSearchNote.from_json(self.work_memory.noted(self._subject(seed)))
+        return note if note.bound_bytes <= peak else PlacementSearchNote(note.runs)
+
+    def _note(self, now: PlacementSearchNote, seed: int, peak: float) -> None:
+        """Beside what other runs have noted meanwhile."""
+        other = self._noted(seed, peak)
+        runs, bound = max(now.runs, other.runs), max(now.bound_bytes, other.bound_bytes)
+        self.work_memory.note(self._subject(seed), replace(now, runs=runs, bound_bytes=bound).as_json())
+
+    def _subject(self, seed: int) -> tuple[object, ...]:
+        return "placement search", self.fingerprint, seed
+
+    def _placed(self, trial: Trial) -> IntArray | None:
+        """Where a trial has the buffers, in bytes, shape (buffers,); None where it is no placement, or buffers move."""
+        try:
+            layout = self.layout(trial.assignment)
+            check_residences(self.instance, layout.residences)
+        except (PlacementError, DoesNotFitError):
+            return None
+        offsets = {residence.id: residence.offset for residence in layout.residences}
+        if layout.migrations or len(layout.residences) != len(self.ids) or len(offsets) != len(self.ids):
+            return None
+        return np.array([offsets[identifier] for identifier in self.ids], dtype=np.int64)
+
+    def _peak(self, offsets: IntArray) -> int:
+        return int((offsets + self.arrays.size).max(initial=0))

@@ -197,3 +197,9 @@ class KeptTexts:
         if key not in self.texts:
             self.texts[key] = json.dumps(work())
         return json.loads(self.texts[key])
+
+    def noted(self, subject: Sequence[object]) -> Any:
+        return json.loads(self.texts.get(fingerprint("note", subject), "null"))
+
+    def note(self, subject: Sequence[object], standing: Any) -> None:
+        self.texts[fingerprint("note", subject)] = json.dumps(standing)

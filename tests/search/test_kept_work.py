@@ -67,3 +67,19 @@ def test_what_is_broken_off_is_not_kept(tmp_path: Path) -> None:
         kept.recalled(["x"], broken_off)
     assert kept.recalled(["x"], made) == [1]
     assert made.times == 1
+
+
+def test_a_note_is_of_its_subject_and_code_and_the_last_one_counts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "evaluations.db"
+    kept = KeptWork(EvaluationCache(path), SPACE)
+    assert kept.noted(["x"]) is None
+    kept.note(["x"], {"runs": 1})
+    kept.note(["x"], {"runs": 2})
+    again = KeptWork(EvaluationCache(path), SPACE)
+    assert again.noted(["x"]) == {"runs": 2}
+    assert again.noted(["y"]) is None
+    assert again.recalled(["x"], Made([5])) == [5], "work is no note"
+    monkeypatch.setattr(kept_work, "code_version", lambda space: "tomorrow's")
+    assert KeptWork(EvaluationCache(path), SPACE).noted(["x"]) is None
