@@ -66,7 +66,7 @@ GOOD_VARIATIONS = 4
 REGLUING_SHARES = (math.inf, math.inf, 0.5, math.inf, math.inf, 1.0, 0.25)
 """The share of the way up to the least peak that live sums may rise by in regluings, one after the other."""
 
-LIKENESSES, EXACT_LIKENESSES = (1.0, 0.7), (0.001, 1.0, 0.001, 0.001)
+LIKENESSES, EXACT_LIKENESSES = (1.0, 0.7), (0.001, 0.001, 0.001, 1.0)
 """How much sizes differ that lay beside each other, in regluings one after the other; and where many are the same to the byte."""
 
 SURE_EVERY = 2

@@ -4,7 +4,7 @@ Over few points of time many buffers live equally long, so that two which do nee
 (`spaces.memory.gluing` puts them there). But where two or three of them are together exactly as large as a block that ends where they
 begin, or begins where they end, or as two such that live equally long, they did; so did two blocks of exactly one size of which one
 follows the other, and five that turn around one of them (`spaces.memory.wheels`). How many would be so by chance is the number of
-groups that there are to choose from, for each byte of their size.
+groups that there are to choose from, for each size that they might have: each multiple of what all sizes are multiples of.
 """
 
 from __future__ import annotations
@@ -15,11 +15,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
+import numpy as np
+
 from kilotune.spaces.memory.arrays import BufferArrays
 from kilotune.spaces.memory.gluing import MOST_LEFT, BlocksLeft, GluedBlock, GluedBuffers
 
 MOST_BY_CHANCE = 0.002
-"""Groups to choose from for each byte of size, up to which a group is glued: about so many are there by chance, or fewer."""
+"""Groups to choose from for each size that there might be, up to which a group is glued: about so many are there by chance, or fewer."""
 
 MOST_ALIKE = 40
 """Blocks that live equally long above which no three of them are tried, as that takes long."""
@@ -27,8 +29,8 @@ MOST_ALIKE = 40
 
 def surely_glued(buffers: BufferArrays) -> GluedBuffers | None:
     """The blocks that are left; None when hardly any are glued. Sizes are positive, and multiples of one alignment that all have."""
-    blocks = BlocksLeft(buffers)
-    while _glue_surest(blocks) or blocks.close_wheels():
+    blocks, unit = BlocksLeft(buffers), int(np.gcd.reduce(buffers.size))
+    while _glue_surest(blocks, unit) or blocks.close_wheels():
         pass
     return blocks.result() if len(blocks.left) <= MOST_LEFT * len(buffers) else None
 
@@ -36,7 +38,7 @@ def surely_glued(buffers: BufferArrays) -> GluedBuffers | None:
 @dataclass(frozen=True)
 class _Group:
     members: tuple[GluedBlock, ...]  # of equal lives; or two, the first of which ends where the second one begins
-    by_chance: float
+    by_chance: float  # groups to choose from, a byte of size
 
     @property
     def block(self) -> GluedBlock:
@@ -52,11 +54,11 @@ class _Group:
         return GluedBlock(first.lower, first.upper, at, first.alignment, tuple(piled))
 
 
-def _glue_surest(blocks: BlocksLeft) -> bool:
-    """Glue groups that share no block, the surest ones first; whether there were any."""
+def _glue_surest(blocks: BlocksLeft, unit: int) -> bool:
+    """Glue groups that share no block, the surest ones first; whether there were any. Sizes are multiples of so many bytes."""
     taken: set[int] = set()
     made = []
-    found = [group for group in _groups(blocks.left) if group.by_chance <= MOST_BY_CHANCE]
+    found = [group for group in _groups(blocks.left) if group.by_chance * unit <= MOST_BY_CHANCE]
     for group in sorted(found, key=lambda one: one.by_chance):
         names = {id(member) for member in group.members}
         if not names & taken:

@@ -233,8 +233,9 @@ static void replace(Walk *w, const Question *q, Bits removed, int fresh)
     Program *next = &w->next;
     *next = w->now;
     for (int i = 0; i < q->afters; i++) {
-        int v = q->after[i];
-        if (next->reads[v] & removed) next->made[v] = q->made[v], next->reads[v] = reads(q->made[v]);
+        int v = q->after[i], is_hard = 0;
+        for (int k = 0; k < q->hards; k++) is_hard |= q->hard[k] == v;
+        if (!is_hard && next->reads[v] & removed) next->made[v] = q->made[v], next->reads[v] = reads(q->made[v]);
     }
     for (int i = 0; i < q->hards; i++) {
         int v = q->hard[i];

@@ -1,13 +1,16 @@
 """A first program within limits, by what options cost alone.
 
 The search for a front begins with every option alone beside the widest program, hundreds of programs none of which may keep a limit. What
-options cost is known without a run. So all variables are narrowed together, as little as the limits ask for, and the last step is taken for
-as few of them as do.
+options cost is known without a run. So from a program whose variables all have one width those are narrowed that save most by it, until the
+limits are kept. Narrower need not be cheaper: the code that takes packed codes apart counts as flash, so one width after the other is no
+descent.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 from kilotune.search.space import Assignment
@@ -22,32 +25,47 @@ class Narrowed(Costed, Protocol):
 
 
 def first_within(space: Narrowed) -> list[Assignment]:
-    """Candidates within the limits, which are on costs; two at most, none where the widest is within them or the narrowest is not. They are
-    of two widths: the step from one to the other is taken first for the variables that save most by it, or least."""
+    """Candidates within the limits, which are on costs; two at most, none where the widest is within them, or none is found. One descends
+    from the widest width but one that is not within them, the other from the one that is nearest to them."""
     levels = space.narrowings()
-    kept = _kept(space, levels)
-    if True not in kept or kept[0]:
+    prices = _prices(space, levels)
+    above = [number for number, price in enumerate(prices) if not price.is_within]
+    if 0 not in above:
         return []
-    number = kept.index(True)
-    wider, narrower = levels[number - 1], levels[number]
-    changed = [name for name in wider if wider[name] != narrower[name]]
-    shares = _shares_of_limits(space, [{**wider, name: narrower[name]} for name in changed])
-    order = [name for _, name in sorted(zip(shares, changed, strict=True), key=lambda pair: pair[0])]
-    found = [_mixed(space, wider, narrower, names) for names in (order, order[::-1])]
-    return found if found[0] != found[1] else found[:1]
+    begun = dict.fromkeys((above[:2][-1], min(above, key=lambda number: prices[number].share)))
+    found = [one for number in begun if (one := _narrowed(space, levels[number], levels)) is not None]
+    return found if len(found) < 2 or found[0] != found[1] else found[:1]
 
 
-def _mixed(space: Narrowed, wider: Assignment, narrower: Assignment, names: Sequence[str]) -> Assignment:
-    """The wider candidate with its variables narrowed in that order until the limits are kept."""
-    steps = [{**wider, **{name: narrower[name] for name in names[: count + 1]}} for count in range(len(names))]
-    return steps[_kept(space, steps).index(True)]
+def _narrowed(space: Narrowed, here: Assignment, levels: Sequence[Assignment]) -> Assignment | None:
+    """From here the variable after the other that saves most at another width, and at last the one that saves least of those that are
+    enough; None where nothing saves before the limits are kept."""
+    share = _prices(space, [here])[0].share
+    while True:
+        options = dict.fromkeys((name, level[name]) for level in levels for name in here if level[name] != here[name])
+        candidates = [{**here, name: option} for name, option in options]
+        changed = list(zip(_prices(space, candidates), candidates, strict=True))
+        within = [one for one in changed if one[0].is_within]
+        if within:
+            return max(within, key=lambda one: one[0].share)[1]
+        price, narrower = min(changed, key=lambda one: one[0].share, default=(_Price(math.inf, False), here))
+        if price.share >= share:
+            return None
+        here, share = narrower, price.share
 
 
-def _kept(space: Narrowed, batch: Sequence[Assignment]) -> list[bool]:
-    return [all(limit.violation(metrics) == 0.0 for limit in space.constraints) for metrics in space.costs(batch)]
+@dataclass(frozen=True)
+class _Price:
+    share: float  # of the limits, all together
+    is_within: bool
 
 
-def _shares_of_limits(space: Narrowed, batch: Sequence[Assignment]) -> list[float]:
-    """The shares of the limits that each candidate costs, together."""
-    shares = [(limit.metric, max(limit.limit, 1.0)) for limit in space.constraints]
-    return [sum(metrics[metric] / most for metric, most in shares) for metrics in space.costs(batch)]
+def _prices(space: Narrowed, batch: Sequence[Assignment]) -> list[_Price]:
+    limits = space.constraints
+    return [
+        _Price(
+            sum(metrics[limit.metric] / max(limit.limit, 1.0) for limit in limits),
+            all(limit.violation(metrics) == 0.0 for limit in limits),
+        )
+        for metrics in (space.costs(batch) if batch else ())
+    ]

@@ -41,6 +41,19 @@ def test_three_are_stacked_below_one_and_two_beside_two() -> None:
     assert blocks_of(buffers_of(*two)) == [(0, 2, 777_777), (0, 3, 300_020), (2, 3, 444_444)]
 
 
+@pytest.mark.parametrize("unit", [4, 64, 4096])
+def test_in_whatever_unit_sizes_are_the_same_is_glued(unit: int) -> None:
+    """Where all sizes are multiples of 64 bytes, two are the same by chance 64 times as often."""
+    buffers = BufferArrays.of(over_points(300, 40, 3, False))
+    larger = BufferArrays(buffers.lower, buffers.upper, buffers.size * unit, buffers.alignment)
+    in_bytes, in_units = surely_glued(buffers), surely_glued(larger)
+    assert in_bytes is not None
+    assert in_units is not None
+    assert 1 < len(in_bytes.buffers) < len(buffers)
+    assert in_bytes.group.tolist() == in_units.group.tolist()
+    assert (in_bytes.buffers.size * unit).tolist() == in_units.buffers.size.tolist()
+
+
 def test_what_may_be_so_by_chance_is_not_glued() -> None:
     assert blocks_of(buffers_of((0, 2, 10), (0, 2, 30), (0, 2, 77), (2, 5, 40), (2, 4, 66))) == [
         (0, 2, 10),

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -10,6 +13,7 @@ from kilotune.evaluators.executors.in_process import InProcessExecutor
 from kilotune.experiments.models.catalogue import resolve_model
 from kilotune.experiments.problems.fixed_point.model import task_of
 from kilotune.search.budget import Budget
+from kilotune.search.space import Assignment, Metrics
 from kilotune.search.study import Study
 from kilotune.spaces.shiftry.candidates import ShiftryOptions
 from kilotune.spaces.shiftry.formats import parse_format
@@ -21,24 +25,39 @@ from tests.spaces.small_network import small_network
 
 @settings(max_examples=100)
 @given(seed=st.integers(0, 99), share=st.floats(0.2, 1.1))
-def test_they_are_within_the_limits_and_wider_by_one_step_nowhere(seed: int, share: float) -> None:
+def test_they_are_within_the_limits_and_none_is_narrower_than_it_must_be_in_all(seed: int, share: float) -> None:
     space = LimitedWidths(6, seed, share=share)
     levels = [metrics["bytes"] for metrics in space.costs(space.narrowings())]
     found = first_within(space)
-    if levels[0] <= space.limit or levels[-1] > space.limit:
-        assert not found
-        return
-    kept = next(level for level in levels if level <= space.limit)
-    narrower = space.narrowings()[levels.index(kept)]
-    wider = space.narrowings()[levels.index(kept) - 1]
-    assert 1 <= len(found) <= 2
+    assert bool(found) == (levels[0] > space.limit >= levels[-1])
     for one, metrics in zip(found, space.costs(found), strict=True):
-        assert kept <= metrics["bytes"] <= space.limit
-        narrowed = [name for name in one if one[name] == narrower[name]]
-        assert all(one[name] in (narrower[name], wider[name]) for name in one)
-        # At least one of those that were narrowed was needed: the last.
-        back = space.costs([one | {name: wider[name]} for name in narrowed])
-        assert any(metrics["bytes"] > space.limit for metrics in back)
+        assert metrics["bytes"] <= space.limit
+        wider = space.costs([one | {name: 16} for name in one if one[name] != 16])
+        assert any(metrics["bytes"] > space.limit for metrics in wider)
+
+
+@dataclass(frozen=True)
+class Unpacked(LimitedWidths):
+    """The code that takes packed codes apart counts, once for each width."""
+
+    def costs(self, batch: Sequence[Assignment]) -> list[Metrics]:
+        widths = [{bits for bits in one.values() if int(bits) < 8} for one in batch]
+        return [
+            {"bytes": metrics["bytes"] + 60 * len(narrow)}
+            for metrics, narrow in zip(super().costs(batch), widths, strict=True)
+        ]
+
+
+def test_narrower_need_not_be_cheaper() -> None:
+    """One variable of 4 bits beside 8 everywhere keeps the limit, 4 bits everywhere would too, and 6 bits everywhere not."""
+    space = Unpacked(9, 1)
+    names = [decision.name for decision in space.decisions]
+    eight = space.costs([dict.fromkeys(names, 8)])[0]["bytes"]
+    singles = [metrics["bytes"] for metrics in space.costs([dict.fromkeys(names, 8) | {name: 4} for name in names])]
+    assert min(singles) < eight
+    limited = replace(space, share=min(singles) / space.reference_point[0])
+    (found, *_) = first_within(limited)
+    assert sorted(found.values(), key=int)[1:] == [8] * 8
 
 
 def test_all_variables_have_the_width_that_they_are_offered() -> None:
