@@ -60,6 +60,7 @@ COMPILED = (
     "kilotune.spaces.reverse_split.native:load_kernel()",
     "kilotune.spaces.reverse_split.programs:load_kernel()",
     "kilotune.spaces.reverse_split.scheduling:load_scheduler()",
+    "kilotune.spaces.reverse_split.exchanging:load_exchange()",
 )
 """What loads the C code of a search, compiled once a machine."""
 
