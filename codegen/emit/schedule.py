@@ -184,10 +184,9 @@ def schedule_product(operation: ir.Product, storage: VariableStorage) -> SparseP
     """How products are summed, with operands as they are stored."""
     weights = storage.strides(operation.b)
     if isinstance(operation, ir.Conv2D):
-        has_pixels = (
-            storage.packing(operation.a.variable) is None
-        )  # codes of a parameter as the image are read by number
-        return Convolution(window_axes(operation), has_pixels and _pixels_lie_beside(operation, weights))
+        # A parameter as the image is read by number: it may be packed in codes, and an AVR cannot copy it like values in RAM.
+        is_in_memory = not storage.in_flash(operation.a.variable)
+        return Convolution(window_axes(operation), is_in_memory and _pixels_lie_beside(operation, weights))
     a, b, out = operation.a, operation.b, operation.out
     (height, length), width = a.shape, b.shape[1]
     if a.variable in storage.sparse:
