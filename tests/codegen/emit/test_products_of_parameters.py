@@ -1,4 +1,4 @@
-"""Convolutions whose image is a parameter, packed in codes or not."""
+"""Products of two parameters, packed in codes or not: convolutions whose image is one, and products of matrices."""
 
 from __future__ import annotations
 
@@ -25,6 +25,11 @@ HERE = ir.Location("net.sd", 1, 1)
 
 PARAMETERS = {"W": (1, 2, 3, 2, 3), "P": (1, 5, 4, 2)}
 RESULTS = (1, 4, 2, 3)
+MATRICES = {"P": (3, 20), "W": (20, 5)}
+
+needs_avr = pytest.mark.skipif(
+    shutil.which("avr-gcc") is None, reason="avr-gcc is not installed (apt install gcc-avr avr-libc)"
+)
 
 
 def convolved_parameter() -> ir.Program:
@@ -61,7 +66,35 @@ def test_codes_are_taken_apart_as_pixels_too(shape: str, weights: int) -> None:
     np.testing.assert_array_equal(found, run_reference(batch, parameters, features)[0])
 
 
-@pytest.mark.skipif(shutil.which("avr-gcc") is None, reason="avr-gcc is not installed (apt install gcc-avr avr-libc)")
+def multiplied_parameters() -> ir.Program:
+    """Matrices P and W multiplied, plus the input."""
+    x = ir.Variable("X", (3, 5), ir.Role.INPUT, HERE)
+    p, w = (ir.Variable(name, shape, ir.Role.PARAMETER, HERE) for name, shape in MATRICES.items())
+    y, z = (ir.Variable(name, (3, 5), ir.Role.TEMPORARY, HERE) for name in "yz")
+    body = (
+        ir.MatMul(ir.whole(y), HERE, ir.whole(p), ir.whole(w)),
+        ir.Add(ir.whole(z), HERE, ir.whole(y), ir.whole(x)),
+    )
+    return ir.Program("net", (x, p, w, y, z), body, ir.whole(z), ir.ResultKind.REAL)
+
+
+@needs_avr
+@pytest.mark.parametrize("shape", ["plain", "rows4", "places2"])
+@pytest.mark.parametrize("bits", [8, 16])
+def test_an_avr_multiplies_two_matrices_in_flash(shape: str, bits: int) -> None:
+    """Found by a reader: calls that take all rows of weights read the other matrix as if it lay in RAM, and results were wrong."""
+    random = np.random.default_rng(3)
+    parameters: dict[str, FloatArray] = {name: random.normal(0, 0.4, shape) for name, shape in MATRICES.items()}
+    features: FloatArray = random.normal(0, 1, (3, 15))
+    batch = ShiftryLowering(multiplied_parameters(), {}).lower(
+        [[16, bits, bits, 16, 16]], [[12, bits - 2, bits - 2, 10, 10]]
+    )
+    source = emit_c(batch, parameters, shape=SHAPES[shape])
+    found = AvrTarget().run(of_emitted(source), quantised(source, features))[1].outputs
+    np.testing.assert_array_equal(found, run_reference(batch, parameters, features)[0])
+
+
+@needs_avr
 @pytest.mark.parametrize("shape", ["plain", "rows4", "unrolled16"])
 @pytest.mark.parametrize("bits", [8, 16])
 def test_an_avr_reads_pixels_from_flash(shape: str, bits: int) -> None:
