@@ -81,6 +81,8 @@ def _on_the_device(outcome: TuneOutcome) -> Iterator[str]:
     check, device = outcome.device_check, device_of(outcome.problem)
     if check is not None:
         yield on_device(check)
+        if check.less_ram:
+            yield check.less_ram
         uncompared = not_compared(outcome.problem, check)
         if uncompared is not None:
             yield uncompared
@@ -172,7 +174,7 @@ def conclusion(outcome: TuneOutcome) -> str:
     if count is not None:
         measured = f"{result.evaluations} of {counted(count, 'candidate') if count == 1 else f'{count:.3g} candidates'}"
     return (
-        f"{text}\n{measured} in {result.elapsed_s:.1f} s "
+        f"{text}\n{measured} in {result.elapsed_s:.1f} s of search "
         f"({rate_text(rate)}; {outcome.problem.measured_by}); {result.status.value}; study {result.study}"
     )
 
