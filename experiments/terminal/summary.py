@@ -160,6 +160,8 @@ def conclusion(outcome: TuneOutcome) -> str:
         text = f"{proved}: no candidate meets the constraints. The nearest one met is shown."
     elif result.best is None:
         text = "No candidate was measured before the end, so nothing is known: expected a larger --budget."
+    elif not result.feasible and outcome.problem.space.start().bound() == math.inf:
+        text = "No candidate can meet the constraints: the least that any takes is beyond them. The nearest found is shown."
     elif not result.feasible:
         text = "No candidate found meets the constraints yet. The nearest is shown."
     elif result.proved and result.outcome is Outcome.EXHAUSTED:
