@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 
 import numpy as np
 
 from kilotune.codegen import ir
+from kilotune.codegen.fixed.footprint import parameter_storage
 from kilotune.codegen.fixed.seedot import SeeDotLowering, SeeDotParameters
 from kilotune.codegen.fixed.table import FixedBatch
 from kilotune.codegen.headroom import headroom, magnitudes_beyond
@@ -100,7 +101,7 @@ class SeeDotSpace:
 
     def __init__(self, task: Task, options: SeeDotOptions = SeeDotOptions(), backend: Backend = Backend.AUTO) -> None:
         self.task = task
-        self.options = options
+        self.options = replace(options, bitwidths=_allowed_widths(task, options))
         derived: dict[str, DerivedMetric] = dict(options.derived_metrics)
         if self._classifies:
             derived[ROUNDED_FLIPS] = partial(rounded_flips_percent, len(task.features))
@@ -214,6 +215,15 @@ class SeeDotSpace:
             return ranking.rank(trial.measurement), int(chosen["bitwidth"]), int(chosen["maxscale"])
 
         yield [min(trials, key=place).assignment]
+
+
+def _allowed_widths(task: Task, options: SeeDotOptions) -> tuple[int, ...]:
+    """The bitwidths in which no parameter takes an array that the compiler refuses."""
+    most = options.most_array_bytes
+    if most is None:
+        return options.bitwidths
+    storage = parameter_storage(task.program, task.parameters).values()
+    return tuple(bits for bits in options.bitwidths if all(held.largest_array_bytes(bits) <= most for held in storage))
 
 
 @dataclass(frozen=True)

@@ -237,6 +237,14 @@ class ShiftryCandidates:
         return Offered(self.options.narrow, variable in self._roundings, rows, codebook, self.options.offsets, wide)
 
     def _formats(self, variable: ir.Variable, offered: Offered) -> Sequence[Format]:
+        return [form for form in self._all_formats_of(variable, offered) if self._is_allowed(variable.name, form)]
+
+    def _is_allowed(self, variable: str, form: Format) -> bool:
+        """Whether the arrays of a variable in a format are none that the compiler refuses."""
+        most, held = self.options.most_array_bytes, self.evaluator.footprint.storage.get(variable)
+        return most is None or held is None or held.largest_array_bytes(form.bits) <= most
+
+    def _all_formats_of(self, variable: ir.Variable, offered: Offered) -> Sequence[Format]:
         if not self.classifies:
             return roomy_formats(variable.role, self._magnitudes_beyond[variable.name], offered)
         magnitude = self.profile.magnitude(variable.name)

@@ -8,7 +8,7 @@ from types import MappingProxyType
 
 from kilotune.codegen.emit.shape import PLAIN
 from kilotune.evaluators.architectures.architecture import Architecture, Tool
-from kilotune.evaluators.architectures.avr.firmware import avr_gcc
+from kilotune.evaluators.architectures.avr.firmware import MOST_ARRAY_BYTES, avr_gcc
 from kilotune.evaluators.architectures.avr.machine import load_shim
 from kilotune.evaluators.architectures.avr.run import AvrTarget
 from kilotune.evaluators.device import Device
@@ -35,5 +35,6 @@ ARCHITECTURE = Architecture(
     ),
     cost_table=lambda processor: COSTS,
     shapes=lambda processor: ("unrolled16", "unrolled8", PLAIN, "compact"),
+    most_array_bytes=MOST_ARRAY_BYTES,
     cost_tables=MappingProxyType({COSTS: Path(__file__).with_name("avr.json")}),
 )

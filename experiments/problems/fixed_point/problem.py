@@ -27,6 +27,7 @@ from kilotune.experiments.problems.fixed_point.device_runs import check_program,
 from kilotune.experiments.problems.fixed_point.export import check_export, export_program
 from kilotune.experiments.problems.fixed_point.frames import as_given
 from kilotune.experiments.problems.fixed_point.holding_out import hold_out
+from kilotune.experiments.problems.fixed_point.largest_arrays import limit_on_arrays
 from kilotune.experiments.problems.fixed_point.linking import FormatsKnowingCode, linked_flash_bytes
 from kilotune.experiments.problems.fixed_point.model import (
     ANY,
@@ -274,7 +275,7 @@ def _space_on_device(
 
 def _file_or_seedot_space(name: str, task: Task, options: ModelOptions) -> SeeDotSpace | QuantisedSpace:
     """The space seedot, or that of a file whose integers are kept."""
-    decided = _decided(options, None)
+    decided = _decided(task, options, None)
     if options.keep_quantisation:
         return QuantisedSpace(task, FixedPointOptions(**decided))
     return SeeDotSpace(
@@ -282,8 +283,9 @@ def _file_or_seedot_space(name: str, task: Task, options: ModelOptions) -> SeeDo
     )
 
 
-def _decided(options: ModelOptions, code: CodeSize | None) -> dict[str, Any]:
-    """What was asked of any space, as fields of `FixedPointOptions`. `code`: what code takes on the device."""
+def _decided(task: Task, options: ModelOptions, code: CodeSize | None) -> dict[str, Any]:
+    """What was asked of any space, as fields of `FixedPointOptions`. `code`: what code takes on the device. InputError for a parameter
+    that the device's compiler allows in no format."""
     timing = options.timing
     return {
         **{option: getattr(options, option) for option in LIMIT_OPTIONS.values()},
@@ -293,12 +295,13 @@ def _decided(options: ModelOptions, code: CodeSize | None) -> dict[str, Any]:
         "in_place": options.in_place,
         "timing": timing if timing is None else dataclasses.replace(timing, code=code),
         "objective": options.objective,
+        "most_array_bytes": limit_on_arrays(task, options),
     }
 
 
 def _formats(task: Task, options: ModelOptions, code: CodeSize | None = None) -> ShiftrySpace | FittedSpace:
     """The space shiftry of a task's formats with what was asked. `code`: as `_decided`."""
-    decided = _decided(options, code)
+    decided = _decided(task, options, code)
     decided |= {"any_rounding": options.rounding == ANY, "any_accumulator": options.accumulator == ANY}
     own = (
         "accuracy_drop",
