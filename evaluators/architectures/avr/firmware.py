@@ -99,6 +99,9 @@ def _failure(mcu: str, said: str) -> str:
     large = re.search(r"error: size of array \W(\w+)\W is too large", said)
     if large is not None:
         return f"The array {large[1]} has more than the {MOST_ARRAY_BYTES} bytes that avr-gcc allows one for {mcu}."
+    refused = re.search(r'#error "(constants .+)"', said)
+    if refused is not None:
+        return f"It is not built for {mcu}: {refused[1]}."
     errors = [line for line in said.splitlines() if "error:" in line]
     return f"avr-gcc failed for {mcu}: {errors[0] if errors else said.strip()[-300:]}"
 

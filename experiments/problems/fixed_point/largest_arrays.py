@@ -1,4 +1,4 @@
-"""Parameters that are larger than any array that a device's compiler allows."""
+"""Parameters that are larger than any array that a device's compiler allows, or together more than its code can read."""
 
 from __future__ import annotations
 
@@ -33,6 +33,16 @@ def limit_on_arrays(task: Task, options: ModelOptions) -> int | None:
                 found=f"{held.values} values, which take {least} bytes in {bits} bits: try {NARROWER}",
             )
     return most if any(held.largest_array_bytes(WIDE_BITS) > most for held in storage.values()) else None
+
+
+def flash_limit(task: Task, options: ModelOptions) -> int | None:
+    """The limit on flash that was asked for, or one below it where the device's code could not read so many constants."""
+    board, asked = options.board, options.flash_limit_bytes
+    most = None if board is None else architecture_of(board.processor).most_constant_bytes
+    storage = parameter_storage(task.program, task.parameters).values()
+    if most is None or sum(held.size_bytes(WIDE_BITS) for held in storage) <= most:
+        return asked
+    return most if asked is None else min(asked, most)
 
 
 def _least_bits(options: ModelOptions, held: ParameterStorage, *, sparse: bool) -> int:

@@ -27,7 +27,7 @@ from kilotune.experiments.problems.fixed_point.device_runs import check_program,
 from kilotune.experiments.problems.fixed_point.export import check_export, export_program
 from kilotune.experiments.problems.fixed_point.frames import as_given
 from kilotune.experiments.problems.fixed_point.holding_out import hold_out
-from kilotune.experiments.problems.fixed_point.largest_arrays import limit_on_arrays
+from kilotune.experiments.problems.fixed_point.largest_arrays import flash_limit, limit_on_arrays
 from kilotune.experiments.problems.fixed_point.linking import FormatsKnowingCode, linked_flash_bytes
 from kilotune.experiments.problems.fixed_point.model import (
     ANY,
@@ -289,6 +289,7 @@ def _decided(task: Task, options: ModelOptions, code: CodeSize | None) -> dict[s
     timing = options.timing
     return {
         **{option: getattr(options, option) for option in LIMIT_OPTIONS.values()},
+        "flash_limit_bytes": flash_limit(task, options),
         "further_limits": options.further_limits,
         "rounding": Rounding.TOWARD_ZERO if options.rounding == ANY else Rounding(options.rounding),
         "accumulator": Accumulator.DOUBLE if options.accumulator == ANY else Accumulator(options.accumulator),
