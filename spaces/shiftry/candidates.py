@@ -252,7 +252,7 @@ class ShiftryCandidates:
 
     @cached_property
     def _magnitudes_beyond(self) -> Mapping[str, float]:
-        """Of a numerical model: what there has to be room for, since nothing hides what wraps around."""
+        """What variables of a numerical model must have room for, since nothing hides what wraps around."""
         return magnitudes_beyond(self.task.program, self.task.parameters, self.task.features, self.profile)
 
     def has_room(self, variable: ir.Variable) -> bool:

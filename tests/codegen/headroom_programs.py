@@ -37,5 +37,5 @@ def growing_model(samples: int = 60, reach: float = 1.95) -> Task:
 
 
 def results(program: ir.Program, parameters: dict[str, FloatArray], features: FloatArray) -> FloatArray:
-    """Of the float program [samples]."""
+    """What the float program returns [samples]."""
     return run_float(program, parameters, features).outputs[:, 0]

@@ -29,7 +29,7 @@ class RoomLeft:
     samples: int
 
     def sentence(self) -> str:
-        """Of the summary."""
+        """What the summary says."""
         if self.factor is None:
             return "No value can wrap around, whatever the input."
         counts = (
@@ -41,7 +41,7 @@ class RoomLeft:
         )
 
     def as_json(self) -> dict[str, float | int | None]:
-        """Of the result's details."""
+        """What the details of a result say."""
         counts = {} if self.beyond is None else {"validation_samples_beyond": self.beyond}
         return {"headroom": self.factor, **counts}
 
