@@ -18,7 +18,8 @@ from kilotune.spaces.objectives import DEFAULT, LIMITED, asked_for, minimized_me
 class FixedPointOptions:
     """What a user may set in either space: limits (bytes; cycles or time, which need `timing`; `further_limits` by the names of
     `spaces.objectives`), the `objective` (a name from there), the rounding, and whether results may overwrite operands
-    that die (`codegen.in_place`).
+    that die (`codegen.in_place`). `most_array_bytes`: what the compiler allows one array; formats in which a parameter takes more are not
+    offered.
     """
 
     flash_limit_bytes: int | None = None
@@ -31,6 +32,7 @@ class FixedPointOptions:
     latency_limit_ms: float | None = None
     objective: str = field(default=DEFAULT, metadata=named("fastest", {DEFAULT: False, "latency": True}))
     further_limits: Mapping[str, float] = field(default_factory=dict, hash=False, metadata=absent_as({}))
+    most_array_bytes: int | None = field(default=None, metadata=absent_as(None))
 
     def __post_init__(self) -> None:
         """ValueError, a sentence, for an objective that is none, and where time is asked for and nothing predicts it."""

@@ -17,6 +17,7 @@ from kilotune.codegen.emit.chains import choose_chains, emit_chain
 from kilotune.codegen.emit.constant_arrays import (
     FLASH_MACROS,
     ConstantArray,
+    near_flash_guard,
 )
 from kilotune.codegen.emit.context import Context, OperationRow
 from kilotune.codegen.emit.dot import emit_product
@@ -190,17 +191,19 @@ def emit_program(
     name, function = names
     prototype = signature(interface, function)
     resets, reset_prototype = reset_function(context, function)
+    flash_bytes = sum(array.size_bytes for array in constants)
+    further = [*resets, *near_flash_guard(flash_bytes)]
     return CSource(
         name,
         function,
         header(interface, title(context.storage.real, program), name, reset_prototype + prototype),
-        "\n".join([_source(context, layout, constants, functions, program, name, function, prototype), *resets]),
+        "\n".join([_source(context, layout, constants, functions, program, name, function, prototype), *further]),
         interface,
         layout.offsets,
         layout.size_bytes,
         layout.variable_bytes,
         max((s.size_bytes for s in context.scratches.values()), default=0),
-        sum(array.size_bytes for array in constants),
+        flash_bytes,
         frozenset(row for chain in context.chains.values() for row in chain.rows[:-1]),
         layout.live_bytes,
         {name: sum(array.size_bytes for array in of_one) for name, of_one in by_parameter.items()},

@@ -58,6 +58,10 @@ FLASH_MACROS = """\
 """
 
 
+NEAR_FLASH_BYTES = 63 << 10
+"""Constants that an AVR is given: LPM has addresses of 16 bits, and interrupt vectors and what others keep in flash lie in the same
+64 KiB."""
+
 Quantiser = Callable[[FloatArray], IntArray]
 """How values become the integers that are stored."""
 
@@ -96,6 +100,14 @@ def constant_array(name: str, kind: str, values: Iterable[float], bits: int) -> 
     body = "\n    ".join(lines)
     definition = f"static const {kind} {name}[{len(numbers)}] KT_FLASH = {{\n    {body}\n}};"
     return ConstantArray(definition, len(numbers) * bits // 8)
+
+
+def near_flash_guard(size_bytes: int) -> list[str]:
+    """Lines of C that refuse so many bytes of constants on an AVR, which would read others in the place of the last; none for fewer."""
+    if size_bytes <= NEAR_FLASH_BYTES:
+        return []
+    text = f"constants of {size_bytes} bytes: expected at most {NEAR_FLASH_BYTES}, since they are read at addresses of 16 bits"
+    return ["", "#if defined(__AVR__)", f'#error "{text}"', "#endif", ""]
 
 
 def _number(value: float) -> str:

@@ -46,6 +46,10 @@ class ParameterStorage:
         """Flash at a stored width."""
         return stored_bytes(self.values, width) + self.index_bytes
 
+    def largest_array_bytes(self, width: int) -> int:
+        """The larger of its two arrays, which are the codes of a stored width and the list of columns."""
+        return max(stored_bytes(self.values, width), self.index_bytes)
+
 
 def parameter_storage(program: ir.Program, parameters: Mapping[str, FloatArray]) -> dict[str, ParameterStorage]:
     """Storage of every parameter that is used. A sparse one keeps its non-zero values, and per row the columns they stand in."""

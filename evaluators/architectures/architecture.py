@@ -64,7 +64,8 @@ class Architecture:
     such as `-Os`. `tools`: what `target` needs. `cost_tables`: files of cycles by the table's name
     (`evaluators.cost_model`), and `cost_table`: the name of a processor's. `projects`: folders with a program that are made
     for these processors alone. `shapes`: names of the code shapes (`codegen.emit.shape`) that a processor gains by, the fastest first,
-    and the plain one.
+    and the plain one. `most_array_bytes`: of one array that its compiler allows, and `most_constant_bytes` of all constants
+    together that its code reads; None where that is more than any program has.
     """
 
     name: str
@@ -77,3 +78,5 @@ class Architecture:
     cost_tables: Mapping[str, Path] = field(default_factory=lambda: NO_TABLES)
     projects: tuple[ProjectTarget, ...] = ()
     shapes: Callable[[str], tuple[str, ...]] = lambda processor: (PLAIN,)
+    most_array_bytes: int | None = None
+    most_constant_bytes: int | None = None

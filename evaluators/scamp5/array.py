@@ -13,13 +13,11 @@ from typing import TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from kilotune.codegen.arrays import FloatArray
+from kilotune.codegen.arrays import BoolArray, FloatArray
 from kilotune.codegen.scamp.instructions import Instruction
 from kilotune.codegen.scamp.program import Operation, ScampProgram
 from kilotune.codegen.scamp.sums import Cell
 from kilotune.codegen.scamp.text import parse_program
-
-BoolArray = npt.NDArray[np.bool_]
 
 ScalarT = TypeVar("ScalarT", bound=np.generic)
 

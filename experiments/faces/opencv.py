@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from kilotune.evaluators.scamp5.array import BoolArray
+from kilotune.codegen.arrays import BoolArray
 from kilotune.experiments.faces.cascade import Cascade
 from kilotune.experiments.faces.windows import Image, visited
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from kilotune.evaluators.scamp5.array import BoolArray
+from kilotune.codegen.arrays import BoolArray
 from kilotune.experiments.faces.cascade import Cascade, Stump, WeightedRectangle
 
 Image = npt.NDArray[np.uint8]

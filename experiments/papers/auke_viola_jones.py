@@ -23,8 +23,9 @@ from pathlib import Path
 
 import numpy as np
 
+from kilotune.codegen.arrays import BoolArray
 from kilotune.codegen.scamp.instructions import CLOCK_HZ, INSTRUCTION_SETS, POWER_W
-from kilotune.evaluators.scamp5.array import ARRAY_SIZE, FULL_SCALE, REAL_CHIP, BoolArray
+from kilotune.evaluators.scamp5.array import ARRAY_SIZE, FULL_SCALE, REAL_CHIP
 from kilotune.experiments.faces.array_values import ArrayValues
 from kilotune.experiments.faces.cascade import Cascade, frontal_face_file, read_cascade
 from kilotune.experiments.faces.opencv import Box, Scale, opencv_boxes, passed_boxes, pyramid

@@ -18,6 +18,7 @@ from kilotune.evaluators.simulated import DeviceError
 class DeviceCheck:
     """A candidate on the device, at the request's level (`measured`), which is what is exported, and at all that were built, that of the
     search first. Where the build was chosen among these, `chosen_for` says by what, in words, and `beyond` names those that break a limit.
+    `counted_ram_bytes`: what the search takes it to have in RAM, with its input.
 
     Where it was not measured, `reason` says why, in a sentence.
     """
@@ -29,6 +30,7 @@ class DeviceCheck:
     reason: str | None
     chosen_for: str | None = None
     beyond: frozenset[str] = frozenset()
+    counted_ram_bytes: float | None = None
 
     @property
     def unknown_shape(self) -> str:
@@ -38,6 +40,18 @@ class DeviceCheck:
             return ""
         known = ", ".join(shapes)
         return f"Its predicted cycles mean nothing: {self.device.name} gains by no {self.measured.shape} (it does by {known})."
+
+    @property
+    def less_ram(self) -> str:
+        """A sentence where the program has less in RAM than the search counts, which would look like a contradiction; else nothing."""
+        held, counted = self.measured, self.counted_ram_bytes
+        if held is None or counted is None or held.sizes.static_ram_bytes >= counted:
+            return ""
+        return (
+            f"RAM is counted by the search with what operations unpack or collect behind all variables; the program has that between "
+            f"them where there is room: with the input {held.sizes.static_ram_bytes} bytes instead of {counted:.0f}, and up to "
+            f"{held.run.peak_stack_bytes} of stack."
+        )
 
     @property
     def _within(self) -> list[DeviceMeasurement]:

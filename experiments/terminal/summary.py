@@ -81,6 +81,8 @@ def _on_the_device(outcome: TuneOutcome) -> Iterator[str]:
     check, device = outcome.device_check, device_of(outcome.problem)
     if check is not None:
         yield on_device(check)
+        if check.less_ram:
+            yield check.less_ram
         uncompared = not_compared(outcome.problem, check)
         if uncompared is not None:
             yield uncompared
@@ -158,6 +160,8 @@ def conclusion(outcome: TuneOutcome) -> str:
         text = f"{proved}: no candidate meets the constraints. The nearest one met is shown."
     elif result.best is None:
         text = "No candidate was measured before the end, so nothing is known: expected a larger --budget."
+    elif not result.feasible and outcome.problem.space.start().bound() == math.inf:
+        text = "No candidate can meet the constraints: the least that any takes is beyond them. The nearest found is shown."
     elif not result.feasible:
         text = "No candidate found meets the constraints yet. The nearest is shown."
     elif result.proved and result.outcome is Outcome.EXHAUSTED:
@@ -172,7 +176,7 @@ def conclusion(outcome: TuneOutcome) -> str:
     if count is not None:
         measured = f"{result.evaluations} of {counted(count, 'candidate') if count == 1 else f'{count:.3g} candidates'}"
     return (
-        f"{text}\n{measured} in {result.elapsed_s:.1f} s "
+        f"{text}\n{measured} in {result.elapsed_s:.1f} s of search "
         f"({rate_text(rate)}; {outcome.problem.measured_by}); {result.status.value}; study {result.study}"
     )
 

@@ -7,14 +7,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 
 import numpy as np
 
 from kilotune.codegen import ir
+from kilotune.codegen.fixed.footprint import parameter_storage
 from kilotune.codegen.fixed.seedot import SeeDotLowering, SeeDotParameters
 from kilotune.codegen.fixed.table import FixedBatch
+from kilotune.codegen.headroom import headroom, magnitudes_beyond
 from kilotune.codegen.profile import Profiler
 from kilotune.evaluators.fixed_point.measuring import DerivedMetric, FixedPointEvaluator, Task, precision_metric
 from kilotune.evaluators.fixed_point.simulator import Backend
@@ -26,6 +28,7 @@ from kilotune.search.space import (
     Decision,
     Direction,
     Measurement,
+    Metrics,
     Objective,
     Option,
     Procedure,
@@ -51,6 +54,16 @@ SEMANTICS, TABLES_AS_STORED = 1, 2
 """Versions of what is measured, part of the fingerprint: the second of programs with exponentials, whose tables count in flash as they are
 stored, without the ends that are one number."""
 
+ROOM_BEYOND = 2
+"""Added for numerical models, since they are to have room for values beyond those of the training samples."""
+
+
+ROOM = "room"
+"""The metric of a numerical model that says what the ranges of all variables hold, at least, as a share of what is to be expected of new
+samples (`codegen.headroom`)."""
+
+MOST_ROOM = 1024.0
+"""What it says where nothing can wrap around, or only values that are larger by as much."""
 
 ROUNDED_FLIPS = "rounded_flips_percent"
 """The metric of `rounded_flips_percent`."""
@@ -88,7 +101,7 @@ class SeeDotSpace:
 
     def __init__(self, task: Task, options: SeeDotOptions = SeeDotOptions(), backend: Backend = Backend.AUTO) -> None:
         self.task = task
-        self.options = options
+        self.options = replace(options, bitwidths=_allowed_widths(task, options))
         derived: dict[str, DerivedMetric] = dict(options.derived_metrics)
         if self._classifies:
             derived[ROUNDED_FLIPS] = partial(rounded_flips_percent, len(task.features))
@@ -98,6 +111,8 @@ class SeeDotSpace:
         )
         self.profile = profiler.made()
         magnitudes = {name: self.profile.magnitude(name) for name in self.profile.minimum}
+        if not self._classifies:
+            magnitudes = magnitudes_beyond(task.program, task.parameters, task.features, self.profile)
         self.lowering = SeeDotLowering(task.program, magnitudes, options.rounding, options.accumulator)
         self.exponentials = tuple(self.profile.exponents)
 
@@ -128,9 +143,11 @@ class SeeDotSpace:
 
     @cached_property
     def constraints(self) -> tuple[Constraint, ...]:
-        """The limits, and the precision that may be lost, where that is said."""
-        permitted = self._permitted
-        return self.options.constraints if permitted is None else (*self.options.constraints, permitted)
+        """The limits, the precision that may be lost, where that is said, and of a numerical model that nothing wraps around on inputs that
+        are somewhat beyond the training samples."""
+        permitted = () if self._permitted is None else (self._permitted,)
+        room = () if self._classifies else (Constraint(ROOM, 1.0, at_least=True),)
+        return (*self.options.constraints, *permitted, *room)
 
     @cached_property
     def _permitted(self) -> Constraint | None:
@@ -147,6 +164,7 @@ class SeeDotSpace:
     def fingerprint(self) -> str:
         """Hash of the task and the options."""
         semantics = TABLES_AS_STORED if self.exponentials else SEMANTICS
+        semantics += 0 if self._classifies else ROOM_BEYOND
         return fingerprint(self.name, semantics, self.task.fingerprint, self.options)
 
     def size(self) -> int:
@@ -168,8 +186,18 @@ class SeeDotSpace:
         return self.lowering.lower(choice, ranges)
 
     def evaluate(self, batch: Sequence[Assignment]) -> list[Measurement]:
-        """Metrics on the training data."""
-        return [Measurement(self.evaluator.measure(self.lower(assignment))[0]) for assignment in batch]
+        """Metrics on the training data; of a numerical model also `ROOM`."""
+        return [Measurement(self._measured(self.lower(assignment))) for assignment in batch]
+
+    def _measured(self, program: FixedBatch) -> Metrics:
+        metrics = self.evaluator.measure(program)[0]
+        if self._classifies:
+            return metrics
+        given = (program.bits[0].tolist(), program.scales[0].tolist())
+        held = headroom(self.task.program, self.profile, *given).largest
+        needed = self.lowering.magnitudes
+        share = min((most / needed[name] for name, most in held.items() if needed[name] > 0), default=MOST_ROOM)
+        return {**metrics, ROOM: min(share, MOST_ROOM)}
 
     def procedure(self) -> Procedure:
         """Section 5.3.2: brute force over B and P, with T = 6 and (m, M) around 90 % of the profiled arguments.
@@ -187,6 +215,15 @@ class SeeDotSpace:
             return ranking.rank(trial.measurement), int(chosen["bitwidth"]), int(chosen["maxscale"])
 
         yield [min(trials, key=place).assignment]
+
+
+def _allowed_widths(task: Task, options: SeeDotOptions) -> tuple[int, ...]:
+    """The bitwidths in which no parameter takes an array that the compiler refuses."""
+    most = options.most_array_bytes
+    if most is None:
+        return options.bitwidths
+    storage = parameter_storage(task.program, task.parameters).values()
+    return tuple(bits for bits in options.bitwidths if all(held.largest_array_bytes(bits) <= most for held in storage))
 
 
 @dataclass(frozen=True)

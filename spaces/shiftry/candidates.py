@@ -26,6 +26,7 @@ from kilotune.codegen.fixed.parameter_rows import all_row_scales
 from kilotune.codegen.fixed.sequential_rounding import sequential_roundings
 from kilotune.codegen.fixed.shiftry import ShiftryLowering
 from kilotune.codegen.fixed.table import FixedBatch, unencoded
+from kilotune.codegen.headroom import magnitudes_beyond
 from kilotune.codegen.placement import PlacedVariables
 from kilotune.codegen.profile import Profiler
 from kilotune.evaluators.fixed_point.measuring import DerivedMetric, FixedPointEvaluator, Task, precision_metric
@@ -46,6 +47,7 @@ from kilotune.spaces.shiftry.formats import (
     nearly_fills,
     offered_formats,
     parse_format,
+    roomy_formats,
 )
 from kilotune.spaces.shiftry.program_decisions import ROUNDING, ProgramDecisions
 from kilotune.spaces.shiftry.ram_limit import FitLimit
@@ -235,8 +237,23 @@ class ShiftryCandidates:
         return Offered(self.options.narrow, variable in self._roundings, rows, codebook, self.options.offsets, wide)
 
     def _formats(self, variable: ir.Variable, offered: Offered) -> Sequence[Format]:
+        return [form for form in self._all_formats_of(variable, offered) if self._is_allowed(variable.name, form)]
+
+    def _is_allowed(self, variable: str, form: Format) -> bool:
+        """Whether the arrays of a variable in a format are none that the compiler refuses."""
+        most, held = self.options.most_array_bytes, self.evaluator.footprint.storage.get(variable)
+        return most is None or held is None or held.largest_array_bytes(form.bits) <= most
+
+    def _all_formats_of(self, variable: ir.Variable, offered: Offered) -> Sequence[Format]:
+        if not self.classifies:
+            return roomy_formats(variable.role, self._magnitudes_beyond[variable.name], offered)
         magnitude = self.profile.magnitude(variable.name)
         return offered_formats(variable.role, magnitude, offered, headroom=self.has_room(variable))
+
+    @cached_property
+    def _magnitudes_beyond(self) -> Mapping[str, float]:
+        """What variables of a numerical model must have room for, since nothing hides what wraps around."""
+        return magnitudes_beyond(self.task.program, self.task.parameters, self.task.features, self.profile)
 
     def has_room(self, variable: ir.Variable) -> bool:
         """Whether a variable is a state that nearly reaches a power of two: it has room beyond it, since rounding takes it there."""

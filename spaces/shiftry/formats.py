@@ -122,6 +122,15 @@ class Offered:
     wide: bool = False
 
 
+def roomy_formats(role: ir.Role, magnitude: float, offered: Offered) -> Sequence[Format]:
+    """Those of `offered_formats` that hold `magnitude`, but for parameters, whose values are known and clipped: where numbers beyond the
+    end of a scale wrap around to the other one, none may be met."""
+    formats = offered_formats(role, magnitude, offered)
+    if role is ir.Role.PARAMETER:
+        return formats
+    return [form for form in formats if form.scale <= get_scale(magnitude, form.bits)]
+
+
 def offered_formats(role: ir.Role, magnitude: float, offered: Offered, *, headroom: bool = False) -> Sequence[Format]:
     """The formats of a variable, the best guess first: 16 bits, then 8, then fewer. `headroom`: the data-driven scale of 16 bits is taken
     to be half of what holds `magnitude`."""

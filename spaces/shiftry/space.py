@@ -35,6 +35,10 @@ STATES_WITH_ROOM = 8
 """Added for programs with a state that nearly reaches a power of two, which has room beyond it."""
 
 
+ROOM_BEYOND = 16
+"""Added for numerical models, all of whose variables have room for values beyond those of the training samples."""
+
+
 class ShiftrySpace(ShiftryCandidates):
     """The bitwidth and the scale of every variable: flat decisions, the best guess of each first."""
 
@@ -65,7 +69,10 @@ class ShiftrySpace(ShiftryCandidates):
         semantics = NARROW_SEMANTICS if self.options.narrow or self.options.codebook else SEMANTICS
         semantics += TOLD_APART if self._tells_apart else 0
         semantics += TABLES_AS_STORED if self.profile.exponents else 0
-        semantics += STATES_WITH_ROOM if any(map(self.has_room, self.task.program.variables)) else 0
+        if not self.classifies:
+            semantics += ROOM_BEYOND
+        elif any(map(self.has_room, self.task.program.variables)):
+            semantics += STATES_WITH_ROOM
         return fingerprint(self.name, semantics, self.task.fingerprint, self.options)
 
     @property

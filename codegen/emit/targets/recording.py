@@ -188,8 +188,14 @@ def facts(source: CSource) -> str:
     if not source.ram_bytes:
         return f"{constants}What it computes is on the stack: `{source.function}` is re-entrant.\n"
     held = "Temporaries" if source.input_offset is None else "Temporaries and the sample among them"
+    of_search = source.variable_bytes + source.scratch_bytes
+    between = (
+        f" (a search counts {of_search}: {source.variable_bytes} of variables and, behind them, {source.scratch_bytes} that operations "
+        "unpack or collect in; here these lie between variables)"
+    )
     return (
-        f"{constants}{held}: {source.ram_bytes} bytes of RAM in one array{_frame_bytes(source)}.\n"
+        f"{constants}{held}: {source.ram_bytes} bytes of RAM in one array{_frame_bytes(source)}"
+        f"{between if source.ram_bytes < of_search else ''}.\n"
         f"- `{source.function}` is not re-entrant, since that array is static.\n"
     )
 

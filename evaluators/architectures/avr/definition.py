@@ -6,9 +6,10 @@ import re
 from pathlib import Path
 from types import MappingProxyType
 
+from kilotune.codegen.emit.constant_arrays import NEAR_FLASH_BYTES
 from kilotune.codegen.emit.shape import PLAIN
 from kilotune.evaluators.architectures.architecture import Architecture, Tool
-from kilotune.evaluators.architectures.avr.firmware import avr_gcc
+from kilotune.evaluators.architectures.avr.firmware import MOST_ARRAY_BYTES, avr_gcc
 from kilotune.evaluators.architectures.avr.machine import load_shim
 from kilotune.evaluators.architectures.avr.run import AvrTarget
 from kilotune.evaluators.device import Device
@@ -35,5 +36,7 @@ ARCHITECTURE = Architecture(
     ),
     cost_table=lambda processor: COSTS,
     shapes=lambda processor: ("unrolled16", "unrolled8", PLAIN, "compact"),
+    most_array_bytes=MOST_ARRAY_BYTES,
+    most_constant_bytes=NEAR_FLASH_BYTES,
     cost_tables=MappingProxyType({COSTS: Path(__file__).with_name("avr.json")}),
 )

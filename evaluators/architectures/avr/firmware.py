@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 import tempfile
@@ -18,6 +19,9 @@ WARNINGS = ("-Wall", "-Wextra", "-Werror")
 FLAGS = ("-std=gnu99", "-fwrapv", "-ffunction-sections", "-fdata-sections", "-Wl,--gc-sections")
 DATA_SPACE = 0x800000
 """Where avr-gcc's linker scripts put the data space."""
+
+MOST_ARRAY_BYTES = 32767
+"""What avr-gcc allows one array: differences of pointers have 16 bits."""
 
 _MARK = """\
 #ifndef GPIOR0
@@ -92,6 +96,12 @@ def _failure(mcu: str, said: str) -> str:
     for region, name in (("`data'", "RAM"), ("`text'", "flash")):
         if f"within region {region}" in said or f"fit in region {region}" in said:
             return f"The program needs more {name} than {mcu} has."
+    large = re.search(r"error: size of array \W(\w+)\W is too large", said)
+    if large is not None:
+        return f"The array {large[1]} has more than the {MOST_ARRAY_BYTES} bytes that avr-gcc allows one for {mcu}."
+    refused = re.search(r'#error "(constants .+)"', said)
+    if refused is not None:
+        return f"It is not built for {mcu}: {refused[1]}."
     errors = [line for line in said.splitlines() if "error:" in line]
     return f"avr-gcc failed for {mcu}: {errors[0] if errors else said.strip()[-300:]}"
 

@@ -59,9 +59,10 @@ def check_program(problem: TunedModel, trial: Trial, levels: tuple[str, ...] = (
     wanted, shape = f"-{problem.level}", problem.shape
 
     def checked(*builds: tuple[str, str]) -> DeviceCheck:
-        return check_builds(
+        made = check_builds(
             device, metrics.get("cycles"), builds, lambda build: _measure(problem, device, trial.assignment, build)
         )
+        return replace(made, counted_ram_bytes=metrics.get("total_ram_bytes"))
 
     at_levels = checked((wanted, shape), *((other, shape) for other in levels if other != wanted))
     if not levels or missing_tools(device) is not None:

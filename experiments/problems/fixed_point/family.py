@@ -201,6 +201,7 @@ FAMILY = SpaceFamily(
         ("validation_precision_loss", "validation precision loss"),
         ("test_precision_loss", "test precision loss"),
         ("expected_error", "expected error"),
+        ("room", "range of values, as a share of what new samples need"),
         ("mean_absolute_error", "mean absolute error"),
         ("validation_mean_absolute_error", "validation mean absolute error"),
         ("test_mean_absolute_error", "test mean absolute error"),

@@ -19,7 +19,6 @@ from kilotune.evaluators.code_size import CodeSize
 from kilotune.evaluators.constraint_solver import LIBRARY
 from kilotune.evaluators.device import Device
 from kilotune.evaluators.fixed_point.class_scores import ClassScore
-from kilotune.evaluators.fixed_point.fresh_inputs import FreshInputs
 from kilotune.evaluators.fixed_point.measuring import FixedPointEvaluator, Task
 from kilotune.evaluators.on_device import DeviceMeasurement
 from kilotune.experiments.models.catalogue import model_names, resolve_model
@@ -28,6 +27,7 @@ from kilotune.experiments.problems.fixed_point.device_runs import check_program,
 from kilotune.experiments.problems.fixed_point.export import check_export, export_program
 from kilotune.experiments.problems.fixed_point.frames import as_given
 from kilotune.experiments.problems.fixed_point.holding_out import hold_out
+from kilotune.experiments.problems.fixed_point.largest_arrays import flash_limit, limit_on_arrays
 from kilotune.experiments.problems.fixed_point.linking import FormatsKnowingCode, linked_flash_bytes
 from kilotune.experiments.problems.fixed_point.model import (
     ANY,
@@ -36,6 +36,7 @@ from kilotune.experiments.problems.fixed_point.model import (
     TunedSpace,
     task_of,
 )
+from kilotune.experiments.problems.fixed_point.new_samples import flips_advised, room_left
 from kilotune.experiments.problems.fixed_point.options import LIMIT_OPTIONS
 from kilotune.experiments.problems.fixed_point.options import command_options as command_options
 from kilotune.experiments.problems.fixed_point.options import read_options as read_options
@@ -67,9 +68,6 @@ OF_ALL_ROUNDINGS = "kilotune.evaluators.fixed_point.kernel:load_all_roundings()"
 
 OF_32_BITS = "kilotune.evaluators.fixed_point.kernel:load_wide_kernel()"
 """What loads it for programs that have 32 bits somewhere."""
-
-LEAST_FLIPS_ADVISED = 0.01
-"""Expected flips of training samples below which there are none to ask fewer of."""
 
 
 @dataclass(frozen=True)
@@ -129,15 +127,18 @@ class ModelProblem(TunedModel):
         return profile_program(self.of_candidate(trial.assignment).at_level(level), trial, measured)
 
     def details(self, trial: Trial) -> dict[str, Any]:
-        """How the program divides, and how many channels were equalised, where that was asked for."""
+        """How the program divides, how much room there is of a numerical model, and how many channels were equalised, where that was asked
+        for."""
         equalised = {} if self.equalised_channels is None else {"equalised_channels": self.equalised_channels}
-        return {"rounding": self._rounding(trial), **equalised}
+        room = room_left(self, trial, self.held_out)
+        return {"rounding": self._rounding(trial), **({} if room is None else room.as_json()), **equalised}
 
     def lines(self, trial: Trial) -> list[str]:
         """How the program divides, where that was decided, what errors are counted in, where that is not the real values' unit, what
         was equalised, where that was asked for, and whether new samples may lose more than training samples."""
         lines = [f"Divisions round: {self._rounding(trial)}."] if ROUNDING in trial.assignment else []
-        lines += self._lines_on_new_samples(trial)
+        room, flips = room_left(self, trial, self.held_out), flips_advised(self, trial)
+        lines += [*([flips] if flips else []), *([room.sentence()] if room else [])]
         lines += [self._units_left(trial)] if self.options.pruned else []
         grid = self.bundle.result_grid
         if grid is not None:
@@ -163,24 +164,6 @@ class ModelProblem(TunedModel):
             f"{WHOLE_FIRST} candidates of the whole one" if self.options.front else "the whole one's first candidates"
         )
         return f"Units left: all; no smaller model that was tried is better. They are tried after {behind}."
-
-    def _lines_on_new_samples(self, trial: Trial) -> list[str]:
-        limits = self.space.constraints
-        drops = any(limit.metric == self.space.task.score.metric for limit in limits)
-        if self.request.space != "shiftry" or not drops or any(limit.violation(trial.metrics) for limit in limits):
-            return []
-        samples = len(self.space.task.features)
-        permitted = max(1.0, self.options.accuracy_drop / 100.0 * samples)
-        own = self.of_candidate(trial.assignment)
-        (flips,) = FreshInputs(own.space.evaluator).expected_flips(own.lower(trial.assignment))
-        if flips <= permitted:
-            return []
-        fewer = min(permitted, trial.metrics.get("expected_flips", 0.0) / 2.0)
-        advice = f": --flips {fewer:.3g} asks for fewer" if fewer >= LEAST_FLIPS_ADVISED else ""
-        return [
-            f"Of {samples} made-up inputs like the training samples {flips:.3g} may be expected to change class, "
-            f"more than --drop permits of training samples{advice}."
-        ]
 
     def _rounding(self, trial: Trial) -> str:
         return str(trial.assignment.get(ROUNDING, self.options.rounding))
@@ -292,7 +275,7 @@ def _space_on_device(
 
 def _file_or_seedot_space(name: str, task: Task, options: ModelOptions) -> SeeDotSpace | QuantisedSpace:
     """The space seedot, or that of a file whose integers are kept."""
-    decided = _decided(options, None)
+    decided = _decided(task, options, None)
     if options.keep_quantisation:
         return QuantisedSpace(task, FixedPointOptions(**decided))
     return SeeDotSpace(
@@ -300,23 +283,26 @@ def _file_or_seedot_space(name: str, task: Task, options: ModelOptions) -> SeeDo
     )
 
 
-def _decided(options: ModelOptions, code: CodeSize | None) -> dict[str, Any]:
-    """What was asked of any space, as fields of `FixedPointOptions`. `code`: what code takes on the device."""
+def _decided(task: Task, options: ModelOptions, code: CodeSize | None) -> dict[str, Any]:
+    """What was asked of any space, as fields of `FixedPointOptions`. `code`: what code takes on the device. InputError for a parameter
+    that the device's compiler allows in no format."""
     timing = options.timing
     return {
         **{option: getattr(options, option) for option in LIMIT_OPTIONS.values()},
+        "flash_limit_bytes": flash_limit(task, options),
         "further_limits": options.further_limits,
         "rounding": Rounding.TOWARD_ZERO if options.rounding == ANY else Rounding(options.rounding),
         "accumulator": Accumulator.DOUBLE if options.accumulator == ANY else Accumulator(options.accumulator),
         "in_place": options.in_place,
         "timing": timing if timing is None else dataclasses.replace(timing, code=code),
         "objective": options.objective,
+        "most_array_bytes": limit_on_arrays(task, options),
     }
 
 
 def _formats(task: Task, options: ModelOptions, code: CodeSize | None = None) -> ShiftrySpace | FittedSpace:
     """The space shiftry of a task's formats with what was asked. `code`: as `_decided`."""
-    decided = _decided(options, code)
+    decided = _decided(task, options, code)
     decided |= {"any_rounding": options.rounding == ANY, "any_accumulator": options.accumulator == ANY}
     own = (
         "accuracy_drop",

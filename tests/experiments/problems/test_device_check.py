@@ -49,3 +49,12 @@ def test_cycles_of_a_shape_that_no_table_was_fitted_to_are_named_as_such(
     device: Any = SimpleNamespace(name="board", processor=processor)
     check = DeviceCheck(device, 2189.0, build(shape, 4000, 2e5), (), None)
     assert bool(check.unknown_shape) is said
+
+
+@pytest.mark.parametrize(("counted", "said"), [(502.0, True), (459.0, False), (None, False)])
+def test_less_ram_than_the_search_counts_is_explained(counted: float | None, said: bool) -> None:
+    device: Any = SimpleNamespace(name="board")
+    held: Any = SimpleNamespace(sizes=SimpleNamespace(static_ram_bytes=459), run=SimpleNamespace(peak_stack_bytes=21))
+    text = DeviceCheck(device, None, held, (held,), None, counted_ram_bytes=counted).less_ram
+    assert bool(text) is said
+    assert not said or text.endswith("with the input 459 bytes instead of 502, and up to 21 of stack.")

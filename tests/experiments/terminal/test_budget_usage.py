@@ -25,12 +25,13 @@ def said(
     proved_s: float | None = None,
     replay_s: float = 0.0,
     gained: float = 1.0,
+    shown: Trial | None = None,
 ) -> str:
     """Of a search that took so long and found something better at those of its seconds, by so many bytes each time."""
     improvements = tuple((at_s, trial(number, 100.0 - gained * number)) for number, at_s in enumerate(found_s))
     count = len(found_s)
     course = Course(asked, search_s, count, proved_s, improvements, replay_s)
-    best = improvements[-1][1]
+    best = shown or improvements[-1][1]
     proved = proved_s is not None
     result = Result("s", Status.FINISHED, None, best, True, (best,), None, None, proved, count, count, search_s, course)
     return usage_sentence(result, [Objective("peak_bytes")], asked, used_s)
@@ -44,7 +45,8 @@ def said(
             1.3,
             7.1,
             None,
-            "Used 7.1 of 5 s: the best came after 7.1 s, in the last tenth of the time; there was none within the budget, and a "
+            "Used 7.1 of 5 s (the search began after 5.8 s): the best came after 7.1 s, in the last tenth of the time; "
+            "there was none within the budget, and a "
             "search goes on up to 5 s for a first one.",
             id="nothing within the budget: 5.8 s were for the input",
         ),
@@ -53,7 +55,8 @@ def said(
             2.0,
             5.0,
             1.5,
-            "Used 5.0 of 5 s: proved least peak bytes after 4.5 s; the best came after 4.0 s, the last tenth of the time "
+            "Used 5.0 of 5 s (the search began after 3.0 s): proved least peak bytes after 4.5 s; the best came after "
+            "4.0 s, the last tenth of the time "
             "brought nothing.",
             id="proved",
         ),
@@ -62,7 +65,8 @@ def said(
             2.0,
             5.0,
             None,
-            "Used 5.0 of 5 s: the best came after 4.7 s, in the last tenth of the time, which brought peak bytes 100 -> 99.",
+            "Used 5.0 of 5 s (the search began after 3.0 s): the best came after 4.7 s, in the last tenth of the time, which brought "
+            "peak bytes 100 -> 99.",
             id="the last tenth is the command's: from 4.5 s on, where the search's own was from 4.8 s",
         ),
     ],
@@ -75,13 +79,17 @@ def test_all_seconds_are_counted_from_the_beginning_of_the_command(
 
 def test_a_budget_of_trials_has_no_end_in_seconds() -> None:
     text = said((0.5,), 2.0, 3.0, Budget(math.inf, 1))
-    assert text == "Used 1 of 1 trial: the best came after 1.5 s, the last tenth of the time brought nothing."
+    assert text == (
+        "Used 1 of 1 trial (the search began after 1.0 s): the best came after 1.5 s, the last tenth of the time brought "
+        "nothing."
+    )
+    assert said((0.5,), 2.0, 2.9, Budget(math.inf, 1)).startswith("Used 1 of 1 trial: the best came after 1.4 s")
 
 
 def test_a_replay_is_no_part_of_what_was_used() -> None:
     text = said((0.5,), 2.0, 5.0, Budget(seconds=5.0), replay_s=29.53)
     assert text == (
-        "Used 5.0 of 5 s (after 29.5 s of going through what was known): the best came after 3.5 s, "
+        "Used 5.0 of 5 s (after 29.5 s of going through what was known; the search began after 3.0 s): the best came after 3.5 s, "
         "the last tenth of the time brought nothing."
     )
     assert "going through" not in said((0.5,), 2.0, 5.0, Budget(seconds=5.0), replay_s=0.4)
@@ -92,3 +100,12 @@ def test_a_replay_is_no_part_of_what_was_used() -> None:
 )
 def test_a_best_that_takes_more_than_one_beyond_the_limits_brought_these(gained: float, brought: str) -> None:
     assert said((0.5, 1.99), 2.0, 2.0, Budget(seconds=2), gained=gained).endswith(f"which brought {brought}.")
+
+
+def test_a_value_that_the_table_does_not_show_is_said_to_be_of_another_trial() -> None:
+    """What a descent by linked bytes comes to is no trial of the search, whose own best is worth another number."""
+    text = said((0.5, 1.99), 2.0, 2.0, Budget(seconds=2), shown=trial(7, 60.0))
+    assert text == (
+        "Used 2.0 of 2 s: the search's own best, trial 1, came after 2.0 s, in the last tenth of the time, which brought peak bytes "
+        "100 -> 99 (trial 7, which is shown, was chosen after the search)."
+    )

@@ -11,7 +11,7 @@ import pytest
 from tests.commands import tune
 
 
-@pytest.mark.parametrize(("permitted", "told"), [("0.00028", True), ("0.0004", False)])
+@pytest.mark.parametrize(("permitted", "told"), [("0.00042", True), ("0.0006", False)])
 def test_a_loss_on_test_data_that_was_not_permitted_is_told(permitted: str, told: bool, tmp_path: Path) -> None:
     asked = ("--space", "shiftry", "--input", "mlp-diabetes", "--loss", permitted, "--budget", "3trials")
     done = tune(tmp_path, dict(os.environ), *asked, "--no-output", "--storage", "s.db", "--json", "-")

@@ -149,7 +149,7 @@ def test_a_clock_is_kept_by_no_more_narrow_formats_than_it_takes() -> None:
 def test_formats_are_wide_where_a_fast_design_has_no_use_for_narrow_ones() -> None:
     """Shiftry's widths keep the accuracy and 16 bits in an operation that ends the clock; together, the clock is 8 bits' and most
     variables have 16."""
-    space = joint("mlp-diabetes", permitted_loss=0.05)
+    space = joint("mlp-diabetes", permitted_loss=0.08)
     ranking = Ranking.of(space)
     wide, narrow = (fastest(space, of_width(space, bits)) for bits in (16, 8))
     assert ranking.rank(wide.measurement)[0] == 0.0

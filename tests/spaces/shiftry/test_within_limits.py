@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 
+import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kilotune.codegen.bundle import load_bundle
 from kilotune.evaluators.executors.in_process import InProcessExecutor
+from kilotune.evaluators.fixed_point.measuring import Task
 from kilotune.experiments.models.catalogue import resolve_model
 from kilotune.experiments.problems.fixed_point.model import task_of
 from kilotune.search.budget import Budget
-from kilotune.search.space import Assignment, Metrics
+from kilotune.search.space import Assignment, Constraint, Decision, Metrics
 from kilotune.search.study import Study
 from kilotune.spaces.shiftry.candidates import ShiftryOptions
 from kilotune.spaces.shiftry.formats import parse_format
@@ -58,6 +63,83 @@ def test_narrower_need_not_be_cheaper() -> None:
     limited = replace(space, share=min(singles) / space.reference_point[0])
     (found, *_) = first_within(limited)
     assert sorted(found.values(), key=int)[1:] == [8] * 8
+
+
+WIDTHS = (16, 8, 6, 4, 3, 2, 1)
+
+
+class FlashAndRam:
+    """Three parameters and three temporaries. What takes narrow codes apart is flash, once for each width, and what they are unpacked into
+    is RAM, beside the temporaries that live then: each limit alone is kept where the other may be broken."""
+
+    error_metric, fingerprint = "error", ""
+
+    def __init__(self, seed: int) -> None:
+        rng = np.random.default_rng(seed)
+        self.sizes = {name: int(size) for name, size in zip("abcxyz", rng.integers(5, 200, 6), strict=True)}
+        self.unpacked = {name: int(size) for name, size in zip("abc", rng.integers(5, 150, 3), strict=True)}
+        self.code = {width: int(size) for width, size in zip(WIDTHS[2:], rng.integers(20, 120, 5), strict=True)}
+        self.live = [[name for name in "xyz" if rng.random() < 0.6] or ["x"] for _ in range(4)]
+        self.read_at = {name: int(rng.integers(4)) for name in "abc"}
+        self.decisions = tuple(Decision(name, WIDTHS if name in "abc" else WIDTHS[:2]) for name in self.sizes)
+        self.constraints: tuple[Constraint, ...] = ()
+
+    def narrowings(self) -> list[Assignment]:
+        return [{d.name: max(width, int(d.options[-1])) for d in self.decisions} for width in WIDTHS]
+
+    def costs(self, batch: Sequence[Assignment]) -> list[Metrics]:
+        found = []
+        for one in batch:
+            bits = {name: int(width) for name, width in one.items()}
+            flash = sum(self.sizes[name] * bits[name] // 8 for name in "abc")
+            flash += sum(self.code[width] for width in {bits[name] for name in "abc"} if width < 8)
+            beside = [
+                max((self.unpacked[n] for n in "abc" if bits[n] < 8 and self.read_at[n] == at), default=0)
+                for at in range(4)
+            ]
+            ram = max(
+                sum(self.sizes[n] * bits[n] // 8 for n in live) + more
+                for live, more in zip(self.live, beside, strict=True)
+            )
+            found.append({"flash": float(flash), "ram": float(ram)})
+        return found
+
+    def all_costs(self) -> list[Metrics]:
+        names = [decision.name for decision in self.decisions]
+        chosen = itertools.product(*(decision.options for decision in self.decisions))
+        return self.costs([dict(zip(names, one, strict=True)) for one in chosen])
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_two_limits_at_once_are_kept_wherever_any_program_does(seed: int) -> None:
+    """Wherever either limit is the tightest one that goes with the other, of all 2744 candidates."""
+    space = FlashAndRam(seed)
+    pairs = {(metrics["flash"], metrics["ram"]) for metrics in space.all_costs()}
+    tightest = [(f, r) for f, r in pairs if not any(a <= f and b <= r and (a, b) != (f, r) for a, b in pairs)]
+    for flash, ram in tightest:
+        space.constraints = (Constraint("flash", flash), Constraint("ram", ram))
+        found = first_within(space)
+        assert found
+        assert all(metrics == {"flash": flash, "ram": ram} for metrics in space.costs(found))
+
+
+@pytest.mark.parametrize(("flash", "ram"), [(847, 384), (847, 400), (1210, 384), (1400, 438)])
+def test_lenet_has_a_program_within_both_limits(flash: int, ram: int) -> None:
+    """By brute force over the widths of its parameters, 847 bytes of flash are the least that go with 384 of RAM, which are the least of
+    all: filters that are unpacked would take more."""
+    task = lenet_task()
+    space = ShiftrySpace(task, ShiftryOptions(narrow=True, flash_limit_bytes=flash, ram_limit_bytes=ram))
+    found = first_within(space)
+    assert found
+    for metrics in space.costs(found):
+        assert metrics["flash_bytes"] <= flash
+        assert metrics["ram_bytes"] <= ram
+
+
+@cache
+def lenet_task() -> Task:
+    model = load_bundle(resolve_model("lenet-digits"))
+    return task_of(model, model.train)
 
 
 def test_all_variables_have_the_width_that_they_are_offered() -> None:

@@ -1,0 +1,76 @@
+"""What is said of a numerical model on samples that nobody has seen."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from kilotune.experiments.problems.family import CommandOptions
+from kilotune.experiments.problems.fixed_point.new_samples import RoomLeft
+from kilotune.experiments.problems.fixed_point.problem import ModelProblem, build_problem, read_options, resolve_input
+from kilotune.experiments.requests.request import TuneRequest
+from kilotune.search.procedure import run_procedure
+from kilotune.search.space import Trial
+
+WEIGHTS = np.array([[0.9, -0.4, 0.6]])
+
+
+def regressor(folder: Path, space: str) -> ModelProblem:
+    """y = W * X on forty samples."""
+    features = np.random.default_rng(0).uniform(-1, 1, (40, 3))
+    (folder / "model.sd").write_text("let X = (3, 1) in [-1.0, 1.0] in let W = (1, 3) in [-1.0, 1.0] in W * X\n")
+    np.save(folder / "W.npy", WEIGHTS)
+    np.save(folder / "train.npy", np.hstack([features @ WEIGHTS.T, features]))
+    options = read_options(space, CommandOptions({"validation": 0.5}))
+    return build_problem(TuneRequest(space, str(folder), "refine", 0, options))
+
+
+def answer_of(problem: ModelProblem) -> Trial:
+    found = run_procedure(problem.space)
+    assert found is not None
+    return found
+
+
+@pytest.mark.parametrize("space", ["seedot", "shiftry"])
+def test_the_room_of_a_regressor_is_stated_and_what_validation_samples_make_of_it(tmp_path: Path, space: str) -> None:
+    problem = regressor(tmp_path, space)
+    trial = answer_of(problem)
+    (line,) = (line for line in problem.lines(trial) if "Room" in line)
+    told = problem.details(trial)
+    assert told["headroom"] >= 1.6
+    assert told["validation_samples_beyond"] == 0
+    assert line == (
+        f"Room for new samples: values may be {told['headroom']:.3g} times as large as those of the training samples before one "
+        "wraps around; of 20 validation samples 0 go beyond."
+    )
+
+
+def test_validation_samples_that_go_beyond_are_counted(tmp_path: Path) -> None:
+    problem = regressor(tmp_path, "shiftry")
+    assert problem.held_out is not None
+    trial = answer_of(problem)
+    far = dataclasses.replace(problem.held_out, features=problem.held_out.features * 100.0)
+    values = np.abs(far.features @ WEIGHTS.T)
+    held = problem.details(trial)["headroom"] * np.abs(problem.space.task.features @ WEIGHTS.T).max()
+    counted = dataclasses.replace(problem, held_out=far).details(trial)
+    assert counted["validation_samples_beyond"] == (values >= held).sum() > 10
+
+
+def test_classifiers_have_no_such_line() -> None:
+    problem = build_problem(TuneRequest("shiftry", str(resolve_input("protonn-cancer")), "refine"))
+    first = {decision.name: decision.options[0] for decision in problem.space.decisions}
+    trial = Trial(0, first, problem.space.evaluate([first])[0])
+    assert "headroom" not in problem.details(trial)
+    assert not any("Room" in line for line in problem.lines(trial))
+
+
+def test_where_nothing_can_wrap_around_that_is_said() -> None:
+    assert RoomLeft(None, 0, 5).sentence() == "No value can wrap around, whatever the input."
+    assert (
+        RoomLeft(1.5, None, 0)
+        .sentence()
+        .endswith("times as large as those of the training samples before one wraps around.")
+    )
