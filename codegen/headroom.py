@@ -88,10 +88,8 @@ def _ends(program: ir.Program, profile: Profile) -> dict[str, float]:
     for row, operation in enumerate(ir.operations(program.body)):
         writers.setdefault(operation.out.variable, []).append((row, operation))
     ends: dict[str, float] = {}
-    for (
-        name,
-        written,
-    ) in writers.items():  # in the order in which they are first written; of what comes later nothing is known
+    # In the order in which they are first written: of what comes later nothing is known.
+    for name, written in writers.items():
         ends[name] = max(_end(operation, row, ends, profile) for row, operation in written)
     return ends
 
