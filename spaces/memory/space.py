@@ -114,7 +114,7 @@ class MemorySpace(MemoryCandidates):
         self, trials: Sequence[Trial], seed: int, seconds_left: Callable[[], float]
     ) -> Iterator[ExactStep] | None:
         """From the best of the placements, with what was proved and how the work was divided as earlier runs of this seed have noted it."""
-        if isinstance(self.work_memory, NoMemory):
+        if not self.work_memory.keeps:
             return None
         placed = [offsets for offsets in map(self._placed, trials) if offsets is not None]
         begin = min(placed, key=self._peak, default=None)
