@@ -26,7 +26,7 @@ WORTH_NOTING = 2_000_000
 MadeT = TypeVar("MadeT")
 
 MovesNode = tuple[Fraction, int, int, Cuts, Cuts]
-"""Of the tree of `moves_search`: its bound, less its depth, its number; the cuts that are paid for, and that are forbidden."""
+"""A node of the tree of `moves_search`: its bound, less its depth, its number; the cuts that are paid for, and that are forbidden."""
 
 
 @dataclass(frozen=True)
@@ -97,7 +97,7 @@ class PricedNotes:
         self._memory, self._fingerprint, self._is_read = memory, fingerprint, is_read
 
     def of_bank(self, bank: str, members: Sequence[int], cuts: Sequence[Cut]) -> MovesNote | None:
-        """Of the search of these buffers in that bank, where `cuts` are possible."""
+        """That of the search of these buffers in that bank, where `cuts` are possible."""
         return self._read(self._of_bank(bank, members), lambda kept: MovesNote.from_json(kept, cuts))
 
     def note_bank(self, bank: str, members: Sequence[int], cuts: Sequence[Cut], note: MovesNote) -> None:
