@@ -19,6 +19,10 @@ from kilotune.search.space import ExactStep, Trial
 class WorkMemory(Protocol):
     """Remembers what takes long, or does not."""
 
+    @property
+    def keeps(self) -> bool:
+        """Whether a later run finds what is made or noted now."""
+
     def recalled(self, subject: Sequence[object], work: Callable[[], Any]) -> Any:
         """What `work` makes, plain JSON with sequences as lists or tuples: made now, or by an earlier run of the same subject. subject: all
         that it depends on, as content of a fingerprint."""
@@ -32,6 +36,8 @@ class WorkMemory(Protocol):
 
 class NoMemory:
     """Everything is made when it is asked for."""
+
+    keeps = False
 
     def recalled(self, subject: Sequence[object], work: Callable[[], Any]) -> Any:
         """What `work` makes."""

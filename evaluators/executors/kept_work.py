@@ -23,6 +23,8 @@ _NOTHING = object()
 class KeptWork:
     """The memory of a space, in a cache: of the code of today, and whoever asks for the same."""
 
+    keeps = True
+
     def __init__(self, cache: EvaluationCache, space: Space) -> None:
         self._cache, self._version = cache, code_version(space)
 

@@ -9,15 +9,17 @@ from dataclasses import dataclass
 from kilotune.codegen.arrays import IntArray
 from kilotune.spaces.memory.arrays import BufferArrays
 from kilotune.spaces.memory.exact import minimise_peak
+from kilotune.spaces.memory.search_note import work_of
 
 
 @dataclass(frozen=True)
 class IncumbentPlacement:
-    """Offsets in bytes, their peak, and a peak that no placement of these rectangles beats."""
+    """Offsets in bytes, their peak, and a peak that no placement of these rectangles beats. `work`: in buffers looked at."""
 
     offsets: IntArray
     peak_bytes: int
     bound_bytes: int
+    work: int = 0
 
     def fits(self, capacity: int | None) -> bool:
         """Whether the question is answered with a placement: within the capacity, or of the least peak."""
@@ -47,4 +49,4 @@ def best_within(
         if following is None:
             break
         standing = following
-    return IncumbentPlacement(standing.offsets, standing.peak_bytes, standing.bound_bytes)
+    return IncumbentPlacement(standing.offsets, standing.peak_bytes, standing.bound_bytes, work_of(standing.progress))

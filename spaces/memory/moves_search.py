@@ -20,10 +20,16 @@ from kilotune.spaces.memory.banks import Bank, MemoryMap
 from kilotune.spaces.memory.checker import PlacementError, Residence, migrations_in_order
 from kilotune.spaces.memory.incumbent_placement import IncumbentPlacement, best_within
 from kilotune.spaces.memory.instance import Instance
+from kilotune.spaces.memory.priced_notes import MovesNode, MovesNote
 from kilotune.spaces.memory.rectangles import Cut, Cuts, Rectangles, cut_up
 
 QUESTIONS = 60
 """To the exact search, for one relaxation; an unanswered one prunes nothing."""
+
+RELAXATION_WORK = 200_000
+"""What a relaxation takes besides its questions, in buffers looked at; about a millisecond."""
+
+UNLOST = Fraction(1 << 60)
 
 MOST_ORDERS = 5040
 """Orders of simultaneous moves that are tried one by one; with more the result is not proved."""
@@ -56,13 +62,15 @@ class BankProblem:
 
 
 class MovesSearch:
-    """One bank's search. `known`: a placement to begin with. Costs are without the price of the bank itself."""
+    """One bank's search. `known`: a placement to begin with. Costs are without the price of the bank itself. `begun`: where an earlier
+    search of this problem stood, from which this one goes on."""
 
     def __init__(
         self,
         problem: BankProblem,
         known: Sequence[Residence] = (),
         seconds_left: Callable[[], float] = lambda: math.inf,
+        begun: MovesNote | None = None,
     ) -> None:
         self.problem = problem
         self._seconds_left = seconds_left
@@ -72,8 +80,18 @@ class MovesSearch:
         self._polished: Fraction | None = None
         self._complete = True
         self._size: Callable[[int], int] = lambda i: problem.instance.buffers[i].size
+        self._queue: list[MovesNode] = []
+        self._next_number, self._lost = 1, UNLOST
+        self._begun = begun
+        self.work = 0
+        """So far, in buffers looked at."""
         if known:
             self._take(known)
+
+    @property
+    def note(self) -> MovesNote:
+        """Where the search stands, between two steps."""
+        return MovesNote(self.residences, tuple(self._queue), self._next_number, self._lost, self._complete)
 
     def steps(self) -> Iterator[BankSearchStep]:
         """Standings, one a relaxation or so; the last is done unless some question stayed unanswered."""
@@ -81,47 +99,63 @@ class MovesSearch:
         # Moves can lower the peak below the least one without them, but not below what is live together.
         still = cut_up(problem.instance, problem.members, problem.bank, frozenset())
         floor = Fraction(int(still.arrays.section_bytes.max(initial=0)) if problem.bank.peak_counts else 0)
-        self._try(frozenset(), self._best(still), still)
-        self._polish()
-        queue: list[tuple[Fraction, int, int, Cuts, Cuts]] = [(floor, 0, 0, frozenset(), frozenset())]
-        number = itertools.count(1)
-        lost = Fraction(1 << 60)  # the least bound of a node that was given up
+        if self._begun is None:
+            self._try(frozenset(), self._best(still), still)
+            self._polish()
+            self._queue = [(floor, 0, 0, frozenset(), frozenset())]
+        else:
+            self._go_on(self._begun)
+        queue = self._queue
         while queue:
-            bound, _, _, paid, forbidden = heapq.heappop(queue)
-            reached = min(bound, lost)
+            bound = queue[0][0]
             if self.cost is not None and bound >= self.cost:
                 break
-            yield BankSearchStep(self.cost, self.residences, reached, False)
-            free = self._affordable(paid, forbidden, floor)
-            allowed = paid | free
-            rectangles = cut_up(problem.instance, problem.members, problem.bank, allowed)
-            found = self._best(rectangles)
-            if found.refuted(self.capacity):
-                continue
-            base = problem.price(paid)
-            bound = max(bound, base + self._floor(found))
-            if self.cost is not None and bound >= self.cost:
-                continue
-            used = rectangles.used(found.offsets)
-            executable = self._try(allowed, found, rectangles)
-            self._polish()
-            if self.cost is not None and bound >= self.cost:
-                continue
-            if found.fits(self.capacity) and used <= paid and executable and self._moves_seldom(used):
-                continue
-            open_cuts = sorted(free, key=lambda cut: (cut not in used, -self._size(cut[0]), cut))
-            if not open_cuts:
-                if not self._in_some_order(allowed, found):
-                    lost = min(lost, bound)
-                    self._complete = False
-                continue
-            cut = open_cuts[0]
-            depth = -len(paid) - len(forbidden) - 1
-            heapq.heappush(queue, (bound, depth, next(number), paid, forbidden | {cut}))
-            dearer = max(bound, problem.price(paid | {cut}) + floor)
-            heapq.heappush(queue, (dearer, depth, next(number), paid | {cut}, forbidden))
-        final = min([lost, *([] if self.cost is None else [self.cost])])
+            yield BankSearchStep(self.cost, self.residences, min(bound, self._lost), False)
+            self._look_at(heapq.heappop(queue), floor)
+        final = min([self._lost, *([] if self.cost is None else [self.cost])])
         yield BankSearchStep(self.cost, self.residences, final, self._complete)
+
+    def _go_on(self, begun: MovesNote) -> None:
+        if begun.residences:
+            self._take(begun.residences)
+        self._polished = self.cost
+        self._queue = list(begun.nodes)
+        self._next_number, self._lost, self._complete = begun.next_number, begun.lost, begun.complete
+
+    def _look_at(self, node: MovesNode, floor: Fraction) -> None:
+        problem = self.problem
+        bound, _, _, paid, forbidden = node
+        free = self._affordable(paid, forbidden, floor)
+        allowed = paid | free
+        rectangles = cut_up(problem.instance, problem.members, problem.bank, allowed)
+        found = self._best(rectangles)
+        if found.refuted(self.capacity):
+            return
+        bound = max(bound, problem.price(paid) + self._floor(found))
+        if self.cost is not None and bound >= self.cost:
+            return
+        used = rectangles.used(found.offsets)
+        executable = self._try(allowed, found, rectangles)
+        self._polish()
+        if self.cost is not None and bound >= self.cost:
+            return
+        if found.fits(self.capacity) and used <= paid and executable and self._moves_seldom(used):
+            return
+        open_cuts = sorted(free, key=lambda cut: (cut not in used, -self._size(cut[0]), cut))
+        if open_cuts:
+            self._branch((bound, *node[1:]), open_cuts[0], floor)
+        elif not self._in_some_order(allowed, found):
+            self._lost = min(self._lost, bound)
+            self._complete = False
+
+    def _branch(self, node: MovesNode, cut: Cut, floor: Fraction) -> None:
+        """Forbid a move, or pay for it."""
+        bound, _, _, paid, forbidden = node
+        depth, number = -len(paid) - len(forbidden) - 1, self._next_number
+        heapq.heappush(self._queue, (bound, depth, number, paid, forbidden | {cut}))
+        dearer = max(bound, self.problem.price(paid | {cut}) + floor)
+        heapq.heappush(self._queue, (dearer, depth, number + 1, paid | {cut}, forbidden))
+        self._next_number += 2
 
     def _floor(self, found: IncumbentPlacement) -> Fraction:
         return Fraction(found.bound_bytes if self.problem.bank.peak_counts else 0)
@@ -131,7 +165,9 @@ class MovesSearch:
         return self._best(rectangles)
 
     def _best(self, rectangles: Rectangles) -> IncumbentPlacement:
-        return best_within(rectangles.arrays, self.capacity, QUESTIONS, seconds_left=self._seconds_left)
+        found = best_within(rectangles.arrays, self.capacity, QUESTIONS, seconds_left=self._seconds_left)
+        self.work += RELAXATION_WORK + found.work
+        return found
 
     def _affordable(self, paid: Cuts, forbidden: Cuts, floor: Fraction) -> Cuts:
         """Cuts that are neither paid nor forbidden and could be part of something better than the best so far."""

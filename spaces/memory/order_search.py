@@ -13,7 +13,7 @@ import heapq
 import itertools
 import random
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from kilotune.spaces.memory.live_sums import ExecutionPoint, LiveSums, ones
 
@@ -35,38 +35,61 @@ ExecutionOrder = tuple[int, ...]
 
 @dataclass(frozen=True)
 class OrderStep:
-    """The best order so far, what it costs at least and what every order does, in bytes. `done`: nothing more will come."""
+    """The best order so far, what it costs at least and what every order does, in bytes. `done`: nothing more will come. `sets`: sets of
+    operators that were remembered so far; `in_vain`: windows in a row without an order that costs less."""
 
     order: ExecutionOrder
     cost: int
     bound: int
     done: bool = False
+    sets: int = 0
+    in_vain: int = 0
 
 
-def search_orders(sums: LiveSums, given: ExecutionOrder, seed: int = 0) -> Iterator[OrderStep]:
+def search_orders(
+    sums: LiveSums, given: ExecutionOrder, seed: int = 0, begun: OrderStep | None = None
+) -> Iterator[OrderStep]:
     """From the given order on, each step as good as the one before or better. The last one has `bound == cost` unless there
-    were too many sets of operators."""
+    were too many sets of operators.
+
+    `begun`: where an earlier search from that order stood. Its bound holds, and no beam finds a first order again. Which sets it has
+    visited is not known: they are visited once more, the deepest first of those that cost no more than the bound, but no longer when the
+    searches have remembered as many sets together as one may; then windows go on.
+    """
     trivial = max([sums.cost(()), *(sums.alone(k) for k in range(sums.count))])
-    cost = sums.cost(given)
-    yield OrderStep(given, cost, min(trivial, cost), cost == trivial)
-    if cost == trivial:
+    before = begun or OrderStep(given, sums.cost(given), trivial)
+    bound = min(max(trivial, before.bound), before.cost)
+    now = replace(before, bound=bound, done=before.cost == bound)
+    yield now
+    if now.done:
         return
-    best = min((given, _beam(sums, _width(sums), random.Random(seed))), key=sums.cost)
-    cost = sums.cost(best)
-    exact = BestFirst(sums, sums.start(), (1 << sums.count) - 1, cost, MOST_STATES)
-    bound = min(trivial, cost)
+    if begun is None:
+        best = min((given, _beam(sums, _width(sums), random.Random(seed))), key=sums.cost)
+        now = replace(now, order=best, cost=sums.cost(best), bound=min(bound, sums.cost(best)))
+    if now.sets < MOST_STATES:
+        for step in _by_sets(sums, now):
+            now = step
+            yield now
+        if now.done:
+            return
+    yield from _by_windows(sums, now, random.Random(seed))
+
+
+def _by_sets(sums: LiveSums, best: OrderStep) -> Iterator[OrderStep]:
+    exact = BestFirst(sums, sums.start(), (1 << sums.count) - 1, best.cost, MOST_STATES, best.bound)
+    now = replace(best, done=best.bound == best.cost)
     while True:
-        yield OrderStep(best, cost, bound, bound == cost)
-        if bound == cost:
+        yield now
+        if now.done or exact.stuck:
             return
         exact.visit(STEP_STATES)
-        bound = min(max(bound, exact.bound), cost)
+        bound = min(max(now.bound, exact.bound), now.cost)
+        now = replace(now, bound=bound, sets=best.sets + exact.remembered)
         if exact.found is not None:
-            best, cost = exact.found, sums.cost(exact.found)
-            bound = max(bound, cost)
+            cost = sums.cost(exact.found)
+            now = replace(now, order=exact.found, cost=cost, bound=max(bound, cost), done=True)
         elif exact.stuck:
-            break
-    yield from _by_windows(sums, OrderStep(best, cost, bound), random.Random(seed))
+            now = replace(now, sets=max(now.sets, MOST_STATES), done=bound == now.cost)
 
 
 def other_order(sums: LiveSums, rng: random.Random) -> ExecutionOrder:
@@ -81,10 +104,13 @@ def _width(sums: LiveSums) -> int:
 
 class BestFirst:
     """Orders from one set of operators to another one, whose costs are below a limit. `found`: the cheapest one, once it is known;
-    no order costs less than `bound`; `stuck`: too many sets, or none is left."""
+    no order costs less than `bound`; `stuck`: too many sets, or none is left. `known_bound`: one that was proved before; which set is
+    cheaper says nothing below it."""
 
-    def __init__(self, sums: LiveSums, start: ExecutionPoint, goal: int, limit: int, most_states: int) -> None:
-        self.bound, self.stuck = 0, False
+    def __init__(
+        self, sums: LiveSums, start: ExecutionPoint, goal: int, limit: int, most_states: int, known_bound: int = 0
+    ) -> None:
+        self.bound, self.stuck = known_bound, False
         self.found: ExecutionOrder | None = None
         self._sums, self._goal, self._limit, self._most = sums, goal, limit, most_states
         self._start = start.done
@@ -92,7 +118,12 @@ class BestFirst:
         self._numbers = itertools.count()
         self._came: dict[int, tuple[int, int, ExecutionOrder]] = {}
         cost = 0 if start.done else sums.cost(())
-        self._add(cost, start, start.done, ())
+        self._add(max(cost, known_bound), start, start.done, ())
+
+    @property
+    def remembered(self) -> int:
+        """How many sets."""
+        return len(self._came)
 
     def visit(self, states: int) -> None:
         """So many more sets."""
@@ -165,7 +196,7 @@ def _beam(sums: LiveSums, width: int, rng: random.Random) -> ExecutionOrder:
 
 def _by_windows(sums: LiveSums, best: OrderStep, rng: random.Random) -> Iterator[OrderStep]:
     """Stretches of the order around its costliest step, each searched by itself while the rest stays."""
-    order, cost, in_vain = best.order, best.cost, 0
+    order, cost, in_vain = best.order, best.cost, best.in_vain
     while in_vain < WINDOWS_IN_VAIN and cost > best.bound:
         places: list[ExecutionPoint] = [sums.start()]
         costs: list[int] = []
@@ -185,5 +216,5 @@ def _by_windows(sums: LiveSums, best: OrderStep, rng: random.Random) -> Iterator
             order = (*order[:first], *window.found, *order[first + length :])
             lower = sums.cost(order)
             in_vain, cost = (0, lower) if lower < cost else (in_vain, cost)
-        yield OrderStep(order, cost, best.bound)
-    yield OrderStep(order, cost, best.bound, True)
+        yield OrderStep(order, cost, best.bound, False, best.sets, in_vain)
+    yield OrderStep(order, cost, best.bound, True, best.sets, in_vain)

@@ -17,6 +17,7 @@ from kilotune.spaces.memory.arrays import BufferArrays
 from kilotune.spaces.memory.checker import PlacementError, Residence, check_costs
 from kilotune.spaces.memory.moves_search import BankProblem, BankSearchStep, MovesSearch
 from kilotune.spaces.memory.priced_candidates import PricedCandidates
+from kilotune.spaces.memory.priced_notes import NOTED_WORK, WORTH_NOTING, ChoiceNote, PricedNotes
 from kilotune.spaces.memory.procedure import DoesNotFitError, allocation_in_banks
 
 CHOICES_PER_LOOK = 256
@@ -25,9 +26,14 @@ CHOICES_PER_LOOK = 256
 UNREACHED = Fraction(1 << 60)
 
 
+_BoundedChoice = tuple[Fraction, list[int]]
+"""A bound on the cost, and a bank (index) for each of the first buffers."""
+
+
 class _BankSearch:
-    def __init__(self, space: PricedCandidates, seconds_left: Callable[[], float]) -> None:
-        self.seconds_left = seconds_left
+    def __init__(self, space: PricedCandidates, seconds_left: Callable[[], float], notes: PricedNotes) -> None:
+        self.seconds_left, self.notes = seconds_left, notes
+        self.unnoted_work = 0
         self.space = space
         self.instance, self.memory = space.instance, space.memory
         self.buffers = self.instance.buffers
@@ -63,9 +69,9 @@ class _BankSearch:
             total += peak if bank.peak_counts else 0
         return total
 
-    def choices(self) -> Iterator[list[int] | None]:
-        """Complete choices of banks in depth-first order, the cheaper bank first; None: a look at the clock."""
-        stack: list[tuple[Fraction, list[int]]] = [(self.bound([]), [])]
+    def choices(self, begun: Sequence[int] = ()) -> Iterator[list[int] | None]:
+        """Complete choices of banks in depth-first order, the cheaper bank first; None: a look at the clock. `begun`: the first one."""
+        stack = self._stack_at(begun) or [(self.bound([]), [])]
         while stack:
             bound, homes = stack.pop()
             if self.cost is not None and bound >= self.cost:
@@ -76,8 +82,25 @@ class _BankSearch:
             self.visited += 1
             if self.visited % CHOICES_PER_LOOK == 0:
                 yield None
-            children = [(self.bound([*homes, k]), [*homes, k]) for k in self.allowed[self.order[len(homes)]]]
-            stack += sorted((c for c in children if c[0] < UNREACHED), key=lambda c: -c[0])
+            stack += self._children(homes)
+
+    def _children(self, homes: Sequence[int]) -> list[_BoundedChoice]:
+        """With a bank for the next buffer, the one with the lowest bound last."""
+        children = [(self.bound([*homes, k]), [*homes, k]) for k in self.allowed[self.order[len(homes)]]]
+        return sorted((c for c in children if c[0] < UNREACHED), key=lambda c: -c[0])
+
+    def _stack_at(self, homes: Sequence[int]) -> list[_BoundedChoice]:
+        """What is open when a complete choice is looked at, that one last; empty where there is no such choice."""
+        stack: list[_BoundedChoice] = []
+        if len(homes) != len(self.order):
+            return []
+        for count in range(len(homes)):
+            children = self._children(homes[:count])
+            places = [place for place, (_, child) in enumerate(children) if child[-1] == homes[count]]
+            if not places:
+                return []
+            stack += children[: places[0]] if count + 1 < len(homes) else children[: places[0] + 1]
+        return stack
 
     def solve(self, homes: Sequence[int]) -> Iterator[Fraction]:
         """Search the banks of a complete choice one by one; yields bounds on this choice, keeps what is better."""
@@ -100,7 +123,7 @@ class _BankSearch:
                 tuple(cut for cut in self.space.cuts if cut[0] in set(own) and not self.memory.banks[k].read_only),
             )
             if key not in self.banks:
-                for standing in MovesSearch(problem, known if same else (), self.seconds_left).steps():
+                for standing in self._searched(problem, known if same else (), homes):
                     self.banks[key] = standing
                     if len(self.memory.banks) == 1 and standing.cost is not None:
                         self.take(rent + standing.cost, standing.residences)
@@ -113,11 +136,49 @@ class _BankSearch:
             found += standing.residences
         self.take(total, found)
 
+    def _searched(
+        self, problem: BankProblem, known: Sequence[Residence], homes: Sequence[int]
+    ) -> Iterator[BankSearchStep]:
+        """The search of a bank from where an earlier one stood. What the clock broke off is not noted: it would never be answered."""
+        of_bank = (problem.bank.name, problem.members, problem.cuts)
+        complete, work = self.complete, 0
+        begun, ids = self.notes.of_bank(*of_bank), {self.buffers[i].id for i in problem.members}
+        if begun is not None and begun.residences and {r.id for r in begun.residences} != ids:
+            begun = None  # it is damaged
+        search = MovesSearch(problem, known, self.seconds_left, begun)
+        for standing in search.steps():
+            self.unnoted_work += search.work - work
+            work = search.work
+            if self.seconds_left() > 0.0:
+                note = search.note
+                if self.unnoted_work >= NOTED_WORK + note.work or (standing.done and work >= WORTH_NOTING):
+                    self.notes.note_bank(*of_bank, note)
+                    self.notes.note_choice(ChoiceNote(tuple(homes), complete, self.residences))
+                    self.unnoted_work = 0
+            yield standing
+
+    def go_on(self) -> Sequence[int]:
+        """Take in what was noted last; the choice of banks to begin with, () for none."""
+        begun = self.notes.of_choice()
+        if begun is None:
+            return ()
+        try:
+            if begun.residences:
+                self.take(check_costs(self.instance, self.memory, begun.residences).cost, begun.residences)
+        except PlacementError:
+            return ()
+        self.complete = begun.complete
+        return begun.homes
+
+    def begin_with(self, known: Sequence[Residence]) -> None:
+        """A placement that can be executed, within the capacities."""
+        self.known = tuple(known)
+        self.take(check_costs(self.instance, self.memory, self.known).cost, self.known)
+
     def begin_with_the_papers(self) -> None:
         """Take the placement of the paper's allocator, where that finds one."""
         try:
-            self.known = allocation_in_banks(self.instance, self.memory).residences
-            self.take(check_costs(self.instance, self.memory, self.known).cost, self.known)
+            self.begin_with(allocation_in_banks(self.instance, self.memory).residences)
         except (DoesNotFitError, PlacementError):
             return
 
@@ -130,11 +191,21 @@ class _BankSearch:
             self.cost, self.residences = cost, tuple(residences)
 
 
-def least_cost(space: PricedCandidates, seconds_left: Callable[[], float]) -> Iterator[ExactStep]:
-    """Steps to the least cost; the last one is complete unless some question of a bank stayed unanswered."""
-    search = _BankSearch(space, seconds_left)
-    search.begin_with_the_papers()
+def least_cost(
+    space: PricedCandidates, seconds_left: Callable[[], float], notes: PricedNotes, known: Sequence[Residence] = ()
+) -> Iterator[ExactStep]:
+    """Steps to the least cost; the last one is complete unless some question of a bank stayed unanswered.
+
+    It notes where it stands, and goes on from what it finds noted. `known`: the best placement of earlier searches, which is no candidate
+    again; (): the paper's is the first.
+    """
+    search = _BankSearch(space, seconds_left, notes)
     given: Fraction | None = None
+    if known:
+        search.begin_with(known)
+        given = search.cost
+    else:
+        search.begin_with_the_papers()
 
     def step(bound: Fraction, complete: bool) -> ExactStep:
         nonlocal given
@@ -156,7 +227,7 @@ def least_cost(space: PricedCandidates, seconds_left: Callable[[], float]) -> It
 def _floors(search: _BankSearch, floor: Fraction) -> Iterator[Fraction]:
     """Bounds on every cost, which rise as choices of banks are searched; until one is reached, or no choice is left."""
     single = len(search.memory.banks) == 1
-    for homes in search.choices():
+    for homes in search.choices(search.go_on()):
         if homes is None:
             yield floor
             continue

@@ -11,7 +11,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cached_property
+from typing import Any
 
 from kilotune.search.fingerprint import fingerprint
 from kilotune.search.flat_state import FlatView
@@ -26,9 +28,15 @@ from kilotune.search.space import (
     Trial,
     answered,
 )
+from kilotune.search.work_memory import NoMemory, WorkMemory
+from kilotune.spaces.memory.banks import MemoryMap
 from kilotune.spaces.memory.candidates import ALLOCATOR, SHIFTRY
+from kilotune.spaces.memory.checker import PlacementError, Residence, check_costs
+from kilotune.spaces.memory.instance import Instance
 from kilotune.spaces.memory.priced_candidates import OFFSETS, PLACED, SEARCHED, PricedCandidates
 from kilotune.spaces.memory.priced_exact import least_cost
+from kilotune.spaces.memory.priced_notes import PricedNotes
+from kilotune.spaces.memory.procedure import DoesNotFitError
 from kilotune.spaces.memory.space import SEMANTICS
 
 
@@ -45,6 +53,13 @@ class PricedSpace(PricedCandidates):
     name = "memory"
     prefers_flat = False
     objectives = (Objective("cost"),)
+
+    def __init__(self, instance: Instance, memory: MemoryMap) -> None:
+        super().__init__(instance, memory)
+        self.work_memory: WorkMemory = NoMemory()
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "work_memory": NoMemory()}  # workers measure, and search for nothing
 
     @cached_property
     def fingerprint(self) -> str:
@@ -76,7 +91,26 @@ class PricedSpace(PricedCandidates):
 
     def exact_search(self, seed: int = 0, seconds_left: Callable[[], float] = lambda: math.inf) -> Iterator[ExactStep]:
         """Branch and bound over banks and cuts; see `spaces.memory.priced_exact`."""
-        yield from least_cost(self, seconds_left)
+        return least_cost(self, seconds_left, PricedNotes(self.work_memory, self.fingerprint, False))
+
+    def exact_search_after(
+        self, trials: Sequence[Trial], seed: int, seconds_left: Callable[[], float]
+    ) -> Iterator[ExactStep] | None:
+        """From the best of the placements, with the choice of banks and the moves that earlier runs have noted as the next ones; nothing in
+        it is random."""
+        if not self.work_memory.keeps:
+            return None
+        placed = [found for trial in trials if (found := self._placed(trial)) is not None]
+        known = min(placed, key=lambda one: one[0])[1] if placed else ()
+        return least_cost(self, seconds_left, PricedNotes(self.work_memory, self.fingerprint, True), known)
+
+    def _placed(self, trial: Trial) -> tuple[Fraction, tuple[Residence, ...]] | None:
+        """Its cost and where it has the buffers; None where it is no placement within the capacities."""
+        try:
+            residences = self.layout(trial.assignment).residences
+            return check_costs(self.instance, self.memory, residences).cost, residences
+        except (PlacementError, DoesNotFitError):
+            return None
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,5 @@
-"""Where a search of placements stands, for a later one to go on from: how much each of its ways has got, and what is proved.
+"""Where a search of placements stands, for a later one to go on from: how much each of its ways has got, and what is proved; and where
+one of orders and placements together does.
 
 What a way has learned (glued blocks, orders, random numbers) is not kept. A later search begins its ways anew with other random numbers,
 from the best placement, and gives the next step to the way whose turn it is, with the limits that it had come to.
@@ -7,7 +8,7 @@ from the best placement, and gives the next step to the way whose turn it is, wi
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
@@ -35,21 +36,14 @@ class PlacementSearchNote:
     bound_bytes: int = 0
     progress: tuple[ComponentProgress, ...] = ()
 
-    def seed(self, seed: int) -> int:
-        """For the random numbers of a run, where that of the first run is given: another one for each that goes on."""
-        return seed if not self.runs else int(np.random.SeedSequence([seed, self.runs]).generate_state(1)[0] >> 1)
-
     @property
     def work(self) -> int:
         """In all, in buffers looked at."""
-        return sum(sum(part.spent.values()) for part in self.progress)
+        return work_of(self.progress)
 
     def as_json(self) -> dict[str, Any]:
         """What `from_json` reads."""
-        parts = [
-            {"spent": dict(one.spent), "capacity": one.capacity, "asked": list(one.asked)} for one in self.progress
-        ]
-        return {"runs": self.runs, "bound_bytes": self.bound_bytes, "progress": parts}
+        return {"runs": self.runs, "bound_bytes": self.bound_bytes, "progress": _as_json(self.progress)}
 
     @classmethod
     def from_json(cls, kept: Any) -> PlacementSearchNote:
@@ -59,6 +53,58 @@ class PlacementSearchNote:
             return cls(runs, bound_bytes, tuple(_progress(part) for part in kept["progress"]))
         except (KeyError, TypeError, ValueError, AttributeError):
             return cls()
+
+
+@dataclass(frozen=True)
+class OrderSearchNote:
+    """Where a search of orders and placements stands (`spaces.memory.ordered_placement`).
+
+    runs: how many have gone on from an earlier one; bound_bytes: a peak that no order and placement beat; order: that of the least live
+    sum so far, none: no search has begun; sets, in_vain: how far the search of orders has got (`order_search.OrderStep`); others: orders
+    that were drawn besides. Of the placement in `order`: the steps that it had, a peak that none beats, and the progress of its components.
+    """
+
+    runs: int = 0
+    bound_bytes: int = 0
+    order: tuple[int, ...] = ()
+    sets: int = 0
+    in_vain: int = 0
+    others: int = 0
+    asked: int = 0
+    least_bytes: int = 0
+    progress: tuple[ComponentProgress, ...] = ()
+
+    def as_json(self) -> dict[str, Any]:
+        """What `from_json` reads."""
+        named = {field.name: getattr(self, field.name) for field in fields(self)}
+        return {**named, "order": list(self.order), "progress": _as_json(self.progress)}
+
+    @classmethod
+    def from_json(cls, kept: Any) -> OrderSearchNote:
+        """What `as_json` wrote; for anything else the note of a search that has not begun."""
+        try:
+            plain = {field.name: _count(kept[field.name]) for field in fields(cls) if field.type == "int"}
+            parts = tuple(_progress(part) for part in kept["progress"])
+            return cls(**plain, order=tuple(_counts(kept["order"])), progress=parts)
+        except (KeyError, TypeError, ValueError, AttributeError):
+            return cls()
+
+
+NO_ORDERS = OrderSearchNote()
+
+
+def seed_of_run(seed: int, runs: int) -> int:
+    """For the random numbers of a run, where that of the first run is given: another one for each that goes on."""
+    return seed if not runs else int(np.random.SeedSequence([seed, runs]).generate_state(1)[0] >> 1)
+
+
+def work_of(progress: Sequence[ComponentProgress]) -> int:
+    """In all components, in buffers looked at."""
+    return sum(sum(part.spent.values()) for part in progress)
+
+
+def _as_json(progress: Sequence[ComponentProgress]) -> list[dict[str, Any]]:
+    return [{"spent": dict(one.spent), "capacity": one.capacity, "asked": list(one.asked)} for one in progress]
 
 
 def _progress(kept: Mapping[str, Any]) -> ComponentProgress:

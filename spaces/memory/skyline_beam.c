@@ -102,7 +102,25 @@ static int64_t align_up(int64_t address, int64_t alignment)
 }
 
 static inline int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
+static inline int32_t earlier(int32_t a, int32_t b) { return a < b ? a : b; }
 static inline int64_t most(int64_t a, int64_t b) { return a > b ? a : b; }
+
+/* The buffers that wait and live within sections [l, r) become `fits`, by when they begin; how many. */
+static int32_t waiting_within(const Beam *s, const State *state, int32_t l, int32_t r)
+{
+    const int32_t *hi = s->p->hi;
+    int32_t begin = s->first[l], end = s->first[r], count = 0;
+    for (int32_t word = begin >> 6; word << 6 < end; word++) {
+        uint64_t waiting = state->waits[word];
+        if (word == begin >> 6) waiting &= ~(uint64_t)0 << (begin & 63);
+        for (; waiting; waiting &= waiting - 1) {
+            int32_t b = (word << 6) + __builtin_ctzll(waiting);
+            if (b >= end) break;
+            if (hi[b] <= r) s->fits[count++] = b;
+        }
+    }
+    return count;
+}
 
 #include "skyline_beam_unused.h"
 #include "skyline_beam_state.h"
@@ -165,21 +183,10 @@ typedef struct {
 static Fitting fitting(Beam *s, const State *state, const Valley *v)
 {
     const BeamProblem *p = s->p;
-    int32_t begin = s->first[v->l], end = s->first[v->r];
-    Fitting f = {0, INT32_MAX, -1};
-    for (int32_t word = begin >> 6; word << 6 < end; word++) {
-        uint64_t waiting = state->waits[word];
-        if (word == begin >> 6) waiting &= ~(uint64_t)0 << (begin & 63);
-        for (; waiting; waiting &= waiting - 1) {
-            int32_t b = (word << 6) + __builtin_ctzll(waiting);
-            if (b >= end) break;
-            if (p->hi[b] > v->r) continue;
-            s->fits[f.count++] = b;
-            if (p->hi[b] < f.earliest_end) f.earliest_end = p->hi[b];
-            f.latest_begin = p->lo[b];
-        }
-    }
-    s->looks += end - begin + p->sections;
+    Fitting f = {waiting_within(s, state, v->l, v->r), INT32_MAX, -1};
+    for (int32_t k = 0; k < f.count; k++) f.earliest_end = earlier(f.earliest_end, p->hi[s->fits[k]]);
+    if (f.count) f.latest_begin = p->lo[s->fits[f.count - 1]];
+    s->looks += s->first[v->r] - s->first[v->l] + p->sections;
     return f;
 }
 

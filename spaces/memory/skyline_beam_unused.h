@@ -8,17 +8,11 @@
 static double least_unused(Beam *s, const State *state, int32_t l, int32_t r, int64_t depth)
 {
     const BeamProblem *p = s->p;
-    int32_t begin = s->first[l], end = s->first[r];
     memset(s->filling + l, 0, sizeof *s->filling * (size_t)(r - l));
-    for (int32_t word = begin >> 6; word << 6 < end; word++) {
-        uint64_t waiting = state->waits[word];
-        if (word == begin >> 6) waiting &= ~(uint64_t)0 << (begin & 63);
-        for (; waiting; waiting &= waiting - 1) {
-            int32_t b = (word << 6) + __builtin_ctzll(waiting);
-            if (b >= end) break;
-            if (p->hi[b] > r) continue;
-            for (int32_t i = p->lo[b]; i < p->hi[b]; i++) s->filling[i] += p->size[b];
-        }
+    int32_t count = waiting_within(s, state, l, r);
+    for (int32_t k = 0; k < count; k++) {
+        int32_t b = s->fits[k];
+        for (int32_t i = p->lo[b]; i < p->hi[b]; i++) s->filling[i] += p->size[b];
     }
     double cost = 0.0;
     for (int32_t i = l; i < r; i++) {
@@ -27,7 +21,7 @@ static double least_unused(Beam *s, const State *state, int32_t l, int32_t r, in
         if (state->reach[i] + unused > p->capacity) return INFINITY;
         cost += (double)unused * exp(0.5 * s->scale * (double)unused) * state->weight[i];
     }
-    s->looks += r - l + end - begin;
+    s->looks += r - l + s->first[r] - s->first[l];
     return cost;
 }
 

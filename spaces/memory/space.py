@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
@@ -33,10 +32,11 @@ from kilotune.spaces.memory.candidates import ALLOCATOR, SHIFTRY, MemoryCandidat
 from kilotune.spaces.memory.checker import PlacementError, check_residences
 from kilotune.spaces.memory.exact import PlacementSearchStep, first_placement, minimise_peak
 from kilotune.spaces.memory.instance import Instance
+from kilotune.spaces.memory.noted_search import NotedSearch
 from kilotune.spaces.memory.orders import FEATURES, is_compiled
 from kilotune.spaces.memory.placement_state import PlacementState
 from kilotune.spaces.memory.procedure import DoesNotFitError
-from kilotune.spaces.memory.search_note import PlacementSearchNote
+from kilotune.spaces.memory.search_note import PlacementSearchNote, seed_of_run
 
 MANY_BUFFERS = 2000
 WEIGHTS: tuple[int, ...] = (0, 1, 2, 4, -1, -2)
@@ -44,9 +44,6 @@ SORT_KEY = tuple(
     Decision(feature, (4, *(w for w in WEIGHTS if w != 4)) if feature == "size" else WEIGHTS) for feature in FEATURES
 )
 """The decisions of the flat view: the weights of six features in the key that first fit sorts by."""
-
-NOTED_WORK = 20_000_000
-"""Buffers looked at between two notes of where a search stands; some tenths of a second."""
 
 SEMANTICS = 1
 """Version of what a placement problem means; part of its fingerprint."""
@@ -108,60 +105,46 @@ class MemorySpace(MemoryCandidates):
     def exact_search(self, seed: int = 0, seconds_left: Callable[[], float] = lambda: math.inf) -> Iterator[ExactStep]:
         """Branch and bound; see `spaces.memory.exact`."""
         standings = minimise_peak(self.arrays, self.least_peak_bytes, self.capacity_bytes, seed, seconds_left)
-        return self._steps(standings, PlacementSearchNote(), seed, math.inf)
+        return self._steps(standings, self._notes(seed), 0, math.inf)
 
     def exact_search_after(
         self, trials: Sequence[Trial], seed: int, seconds_left: Callable[[], float]
     ) -> Iterator[ExactStep] | None:
         """From the best of the placements, with what was proved and how the work was divided as earlier runs of this seed have noted it."""
-        if isinstance(self.work_memory, NoMemory):
+        if not self.work_memory.keeps:
             return None
-        placed = [offsets for offsets in map(self._placed, trials) if offsets is not None]
-        begin = min(placed, key=self._peak, default=None)
-        peak = math.inf if begin is None else self._peak(begin)
-        before = self._noted(seed, peak)
-        note = replace(before, runs=before.runs + 1)
-        self._note(note, seed, peak)  # at once: the run after one that is killed has other random numbers, too
-        bound, own_seed = max(self.least_peak_bytes, note.bound_bytes), note.seed(seed)
+        placed = [offsets for trial in trials if (offsets := self.offsets_of(trial.assignment)) is not None]
+        begin = min(placed, key=self.peak_of, default=None)
+        peak = math.inf if begin is None else self.peak_of(begin)
+        notes = self._notes(seed)
+        note = notes.begin(peak)
+        bound, own_seed = max(self.least_peak_bytes, note.bound_bytes), seed_of_run(seed, note.runs)
         standings = minimise_peak(
             self.arrays, bound, self.capacity_bytes, own_seed, seconds_left, begin=begin, begun=note.progress
         )
-        return self._steps(standings, note, seed, peak)
+        return self._steps(standings, notes, note.runs, peak)
 
     def _steps(
-        self, standings: Iterator[PlacementSearchStep], note: PlacementSearchNote, seed: int, best: float
+        self, standings: Iterator[PlacementSearchStep], notes: NotedSearch[PlacementSearchNote], runs: int, best: float
     ) -> Iterator[ExactStep]:
         """Candidates below the best peak, and notes of where the search stands."""
-        noted: int | None = None
         for standing in standings:
             better = standing.peak_bytes < best
             best = min(best, standing.peak_bytes)
-            now = PlacementSearchNote(note.runs, standing.bound_bytes, standing.progress)
-            noted = now.work if noted is None else noted
-            if now.work - noted >= NOTED_WORK:
-                self._note(now, seed, best)
-                noted = now.work
+            now = PlacementSearchNote(runs, standing.bound_bytes, standing.progress)
+            notes.note(now, now.work, best)
             candidate = self.candidate(standing.offsets) if better else None
             yield ExactStep(candidate, self.loss_of(standing.bound_bytes), standing.done)
 
-    def _noted(self, seed: int, peak: float) -> PlacementSearchNote:
-        """What was noted last; of it only the number of runs, where there is a placement of a peak below the bound: that is damaged."""
-        note = PlacementSearchNote.from_json(self.work_memory.noted(self._subject(seed)))
-        return note if note.bound_bytes <= peak else PlacementSearchNote(note.runs)
+    def _notes(self, seed: int) -> NotedSearch[PlacementSearchNote]:
+        return NotedSearch(
+            self.work_memory, ("placement search", self.fingerprint, seed), PlacementSearchNote.from_json
+        )
 
-    def _note(self, now: PlacementSearchNote, seed: int, peak: float) -> None:
-        """Beside what other runs have noted meanwhile."""
-        other = self._noted(seed, peak)
-        runs, bound = max(now.runs, other.runs), max(now.bound_bytes, other.bound_bytes)
-        self.work_memory.note(self._subject(seed), replace(now, runs=runs, bound_bytes=bound).as_json())
-
-    def _subject(self, seed: int) -> tuple[object, ...]:
-        return "placement search", self.fingerprint, seed
-
-    def _placed(self, trial: Trial) -> IntArray | None:
-        """Where a trial has the buffers, in bytes, shape (buffers,); None where it is no placement, or buffers move."""
+    def offsets_of(self, assignment: Assignment) -> IntArray | None:
+        """Where a candidate has the buffers, in bytes, shape (buffers,); None where it is no placement, or buffers move."""
         try:
-            layout = self.layout(trial.assignment)
+            layout = self.layout(assignment)
             check_residences(self.instance, layout.residences)
         except (PlacementError, DoesNotFitError):
             return None
@@ -170,5 +153,6 @@ class MemorySpace(MemoryCandidates):
             return None
         return np.array([offsets[identifier] for identifier in self.ids], dtype=np.int64)
 
-    def _peak(self, offsets: IntArray) -> int:
+    def peak_of(self, offsets: IntArray) -> int:
+        """Bytes."""
         return int((offsets + self.arrays.size).max(initial=0))

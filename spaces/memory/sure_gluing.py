@@ -27,12 +27,30 @@ MOST_ALIKE = 40
 """Blocks that live equally long above which no three of them are tried, as that takes long."""
 
 
+LOOKS_A_BUFFER = 200
+"""Groups that are looked at for each buffer, some tenths of a microsecond each; tilings take 30 to 80. Points where there are more than
+are left of these are passed over."""
+
+
 def surely_glued(buffers: BufferArrays) -> GluedBuffers | None:
     """The blocks that are left; None when hardly any are glued. Sizes are positive, and multiples of one alignment that all have."""
     blocks, unit = BlocksLeft(buffers), int(np.gcd.reduce(buffers.size))
-    while _glue_surest(blocks, unit) or blocks.close_wheels():
+    looks = _Looks(LOOKS_A_BUFFER * len(buffers))
+    while _glue_surest(blocks, unit, looks) or blocks.close_wheels():
         pass
     return blocks.result() if len(blocks.left) <= MOST_LEFT * len(buffers) else None
+
+
+@dataclass
+class _Looks:
+    left: int
+
+    def take(self, count: int) -> bool:
+        """Whether so many are left; then they are taken."""
+        if count > self.left:
+            return False
+        self.left -= count
+        return True
 
 
 @dataclass(frozen=True)
@@ -54,12 +72,11 @@ class _Group:
         return GluedBlock(first.lower, first.upper, at, first.alignment, tuple(piled))
 
 
-def _glue_surest(blocks: BlocksLeft, unit: int) -> bool:
+def _glue_surest(blocks: BlocksLeft, unit: int, looks: _Looks) -> bool:
     """Glue groups that share no block, the surest ones first; whether there were any. Sizes are multiples of so many bytes."""
     taken: set[int] = set()
     made = []
-    found = [group for group in _groups(blocks.left) if group.by_chance * unit <= MOST_BY_CHANCE]
-    for group in sorted(found, key=lambda one: one.by_chance):
+    for group in sorted(_groups(blocks.left, unit, looks), key=lambda one: one.by_chance):
         names = {id(member) for member in group.members}
         if not names & taken:
             taken |= names
@@ -68,7 +85,8 @@ def _glue_surest(blocks: BlocksLeft, unit: int) -> bool:
     return bool(made)
 
 
-def _groups(left: Sequence[GluedBlock]) -> Iterator[_Group]:
+def _groups(left: Sequence[GluedBlock], unit: int, looks: _Looks) -> Iterator[_Group]:
+    """Those of which there are few enough by chance."""
     sides: dict[tuple[int, bool], list[GluedBlock]] = defaultdict(
         list
     )  # at a point, those that end there or begin there
@@ -78,38 +96,71 @@ def _groups(left: Sequence[GluedBlock]) -> Iterator[_Group]:
     for (point, is_end), here in sides.items():
         there = sides.get((point, not is_end), [])
         if is_end:
-            yield from _pairs(here, there)
-        yield from _piles_with_mates(here, there)
+            yield from _pairs(here, there, unit, looks)
+        yield from _piles_with_mates(here, there, unit, looks)
 
 
-def _pairs(ending: Sequence[GluedBlock], beginning: Sequence[GluedBlock]) -> Iterator[_Group]:
+def _is_sure(to_choose_from: int, size: int, unit: int) -> bool:
+    return to_choose_from / size * unit <= MOST_BY_CHANCE
+
+
+def _pairs(ending: Sequence[GluedBlock], beginning: Sequence[GluedBlock], unit: int, looks: _Looks) -> Iterator[_Group]:
     of_size = defaultdict(list)
     for block in beginning:
         of_size[block.size].append(block)
     to_choose_from = len(ending) + len(beginning)
     for block in ending:
-        yield from (_Group((block, later), to_choose_from / block.size) for later in of_size[block.size])
+        mates = of_size.get(block.size, ())
+        if mates and _is_sure(to_choose_from, block.size, unit) and looks.take(len(mates)):
+            yield from (_Group((block, later), to_choose_from / block.size) for later in mates)
 
 
-def _piles_with_mates(here: Sequence[GluedBlock], there: Sequence[GluedBlock]) -> Iterator[_Group]:
+def _piles_with_mates(
+    here: Sequence[GluedBlock], there: Sequence[GluedBlock], unit: int, looks: _Looks
+) -> Iterator[_Group]:
     """Groups of those here that live equally long, of which one there has the size, or a pile of two there."""
+    if not there:
+        return
     alike, alike_there = _by_life(here), _by_life(there)
     sizes = {block.size for block in there}
-    piled: dict[int, set[int]] = defaultdict(set)  # by the size of both, the sizes of each
-    for a, b in (pair for blocks in alike_there for pair in combinations(blocks, 2)):
-        piled[a.size + b.size] |= {a.size, b.size}
-    count_there = sum(math.comb(len(blocks), 2) for blocks in alike_there)
+    largest, count_there = max(sizes), _count(alike_there, 2)
+    piled: dict[int, set[int]] = {}  # by the size of both, the sizes of each
     for height in (2, 3):
-        count = sum(math.comb(len(blocks), height) for blocks in alike)
-        for blocks in alike:
-            if len(blocks) > MOST_ALIKE and height > 2:
-                continue
-            for members in combinations(blocks, height):
-                size = sum(member.size for member in members)
-                if size in sizes:
-                    yield _Group(members, count / size)
-                elif size in piled and piled[size].isdisjoint(member.size for member in members):
-                    yield _Group(members, count * count_there / size)
+        count = _count(alike, height)
+        with_one = _is_sure(count, largest, unit)
+        with_two = count_there > 0 and _is_sure(count * count_there, 2 * largest, unit)
+        if not (count and (with_one or with_two) and looks.take(count)):
+            continue
+        if with_two and not piled and looks.take(count_there):
+            piled = _piled(alike_there)
+        for members in _piles(alike, height):
+            size = sum(member.size for member in members)
+            of_each = {member.size for member in members}
+            if size in sizes and _is_sure(count, size, unit):
+                yield _Group(members, count / size)
+            elif (
+                size not in sizes
+                and _is_sure(count * count_there, size, unit)
+                and of_each.isdisjoint(piled.get(size, of_each))
+            ):
+                yield _Group(members, count * count_there / size)
+
+
+def _piles(alike: Sequence[Sequence[GluedBlock]], height: int) -> Iterator[tuple[GluedBlock, ...]]:
+    for blocks in alike:
+        if height == 2 or len(blocks) <= MOST_ALIKE:
+            yield from combinations(blocks, height)
+
+
+def _count(alike: Sequence[Sequence[GluedBlock]], height: int) -> int:
+    return sum(math.comb(len(blocks), height) for blocks in alike)
+
+
+def _piled(alike: Sequence[Sequence[GluedBlock]]) -> dict[int, set[int]]:
+    piled: dict[int, set[int]] = defaultdict(set)
+    for a, b in (pair for blocks in alike for pair in combinations(blocks, 2)):
+        piled[a.size + b.size] |= {a.size, b.size}
+    return piled
 
 
 def _by_life(blocks: Sequence[GluedBlock]) -> list[list[GluedBlock]]:

@@ -189,6 +189,8 @@ class Table(FlatProblem):
 class KeptTexts:
     """A memory that keeps JSON."""
 
+    keeps = True
+
     def __init__(self) -> None:
         self.texts: dict[str, str] = {}
 

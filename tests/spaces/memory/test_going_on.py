@@ -20,8 +20,7 @@ from kilotune.search.space import Assignment, ExactStep, Trial
 from kilotune.search.store import Store
 from kilotune.search.study import Study
 from kilotune.search.work_memory import WorkMemory
-from kilotune.spaces.memory import capacity_question, exact
-from kilotune.spaces.memory import space as placements
+from kilotune.spaces.memory import capacity_question, exact, noted_search
 from kilotune.spaces.memory.capacity_question import CapacityQuestion
 from kilotune.spaces.memory.component_search import ComponentSearch
 from kilotune.spaces.memory.native import load_kernel
@@ -44,7 +43,7 @@ HOUR_S = 3600.0
 
 @pytest.fixture(autouse=True)
 def _noted_after_each_step(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(placements, "NOTED_WORK", 1)
+    monkeypatch.setattr(noted_search, "NOTED_WORK", 1)
 
 
 def remembering(memory: WorkMemory, instance: Any = OPEN) -> MemorySpace:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from itertools import combinations
+from typing import Any
+
 import numpy as np
 import pytest
 
 from kilotune.experiments.benchmarks.placement_instances import over_points
+from kilotune.spaces.memory import sure_gluing
 from kilotune.spaces.memory.arrays import BufferArrays
 from kilotune.spaces.memory.gluing import GluedBuffers
 from kilotune.spaces.memory.regluing import RegluingLimits, load_regluing, reglued
@@ -101,3 +105,51 @@ def test_half_of_a_tiling_is_glued_and_the_rest_comes_back_to_one_block() -> Non
     assert found.whole is not None
     assert len(found.whole.buffers) == 1
     assert_is_full(sure.then(found.whole), buffers)
+
+
+class Counted:
+    """`itertools.combinations`, which counts what it gives."""
+
+    def __init__(self) -> None:
+        self.given = 0
+
+    def __call__(self, blocks: Any, height: int) -> Any:
+        for members in combinations(blocks, height):
+            self.given += 1
+            yield members
+
+
+def alike(scale: int) -> BufferArrays:
+    """60 that live equally long; two of them together are as large as one that follows them."""
+    sizes = np.random.default_rng(5).integers(1 << 12, 1 << 16, 60) * scale
+    rows = [(0, 2, int(size)) for size in sizes]
+    return buffers_of(*rows, (2, 4, rows[7][2] + rows[30][2]), (2, 3, 1), (2, 3, 3))
+
+
+def test_where_many_live_equally_long_no_more_is_looked_at_than_may_be(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sizes are so large that none of the 1770 pairs is there by chance."""
+    counted, buffers = Counted(), alike(1 << 20)
+    monkeypatch.setattr(sure_gluing, "combinations", counted)
+    pair = (0, 4, int(buffers.size[60]))
+    assert pair in glued_although_few(buffers)
+    assert counted.given >= 1770
+    monkeypatch.setattr(sure_gluing, "LOOKS_A_BUFFER", 5)
+    counted.given = 0
+    assert pair not in glued_although_few(buffers)
+    assert counted.given <= 5 * len(buffers)
+
+
+def glued_although_few(buffers: BufferArrays) -> list[tuple[int, int, int]]:
+    """As `blocks_of`, but where most buffers are left, too."""
+    blocks = sure_gluing.BlocksLeft(buffers)
+    looks = sure_gluing._Looks(sure_gluing.LOOKS_A_BUFFER * len(buffers))
+    while sure_gluing._glue_surest(blocks, 1, looks):
+        pass
+    return [(block.lower, block.upper, block.size) for block in blocks.left]
+
+
+def test_pairs_that_would_all_be_there_by_chance_are_not_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    counted = Counted()
+    monkeypatch.setattr(sure_gluing, "combinations", counted)
+    surely_glued(alike(1))
+    assert counted.given == 1, "the pair of small ones, which one of the others might be as large as"
