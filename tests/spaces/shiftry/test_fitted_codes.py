@@ -102,12 +102,13 @@ def test_no_single_move_betters_fitted_codes(monkeypatch: pytest.MonkeyPatch) ->
 def test_fitted_margins_are_truer_on_inputs_that_codes_were_not_fitted_to() -> None:
     """And fewer classes change there: what the flips to be expected are of a program alone can be lowered by errors that all have one sign."""
     rounded, fitting = SPACE.lower([narrow_candidate()]), CodeFitting(SPACE)
-    fitted, unseen = with_encodings(rounded, [fitting.encodings(rounded)]), on_inputs(
-        similar_inputs(TASK.features, 4000, seed=7)
+    fitted, unseen = (
+        with_encodings(rounded, [fitting.encodings(rounded)]),
+        on_inputs(similar_inputs(TASK.features, 4000, seed=7)),
     )
     before, after = (unseen.measure(batch)[0] for batch in (rounded, fitted))
-    assert after["margin_error"] < 0.8 * before["margin_error"]
-    assert after["disagreements"] < 0.9 * before["disagreements"]
+    assert after["margin_error"] < 0.4 * before["margin_error"]
+    assert after["disagreements"] < 0.35 * before["disagreements"]
 
 
 def test_codes_stay_on_either_side_of_their_weights_at_first(monkeypatch: pytest.MonkeyPatch) -> None:
