@@ -100,7 +100,7 @@ def test_no_single_move_betters_fitted_codes(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_fitted_margins_are_truer_on_inputs_that_codes_were_not_fitted_to() -> None:
-    """And fewer classes change there. Codes that are fitted to the flips to be expected leave half of the error, and 0.39 of the changes."""
+    """And fewer classes change there. Codes that are fitted to the flips to be expected leave half of the error, 0.39 of the changes."""
     rounded, fitting = SPACE.lower([narrow_candidate()]), CodeFitting(SPACE)
     fitted, unseen = (
         with_encodings(rounded, [fitting.encodings(rounded)]),
