@@ -174,15 +174,21 @@ class FixedPointEvaluator:
         labels = ir.label_variables(task.program)
         self._scaled = np.array([name not in labels for name in names])
 
-    def on(self, task: Task) -> FixedPointEvaluator:
+    def on(self, task: Task, *, margin_errors: bool = False) -> FixedPointEvaluator:
         """An evaluator of this program on other data, which the model was not trained on."""
         return FixedPointEvaluator(
             replace(task, overwritten=self.task.overwritten, whole=self.task.whole),
             self._backend,
             self.footprint.in_place,
             self.footprint.refine,
+            margin_errors=margin_errors,
             trained_on=False,
         )
+
+    @property
+    def float_margins(self) -> FloatArray | None:
+        """By how much the float program's class beats its rival [samples] (`margins`); None where nothing is contested."""
+        return None if self._contest is None else self._contest.margins
 
     def afresh(self) -> FixedPointEvaluator:
         """One that measures the same, and keeps what it makes of candidates' data for itself: it goes when that one goes."""

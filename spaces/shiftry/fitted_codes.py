@@ -1,11 +1,17 @@
 """Codes of weights chosen for the whole program: what rounding loses in one place, rounding in another makes up for.
 
 Sequential rounding keeps the sums of one operation (`codegen.fixed.sequential_rounding`). Here the choice is AdaRound's (Nagel et al., ICML
-2020) at first, each weight goes to the code below it or to the one above, but what is minimised is what the search ranks by: the flips
-that the program as it is, with all its widths, scales and tables, is expected to make (for numerical models its expected error), on the
-training samples and on inputs like them. Where that gains no more, weights go on from the codes that they have, one code at a time. It is
-descent by measurements: moves of a few weights are measured together, and those that gain are made. Neither flash nor RAM nor cycles
+2020) at first, each weight goes to the code below it or to the one above, but what is minimised is the error of the program as it is, with
+all its widths, scales and tables: the root mean square by which a classifier's margins are off (of numerical models the expected error),
+on the training samples and on inputs like them. Where that gains no more, weights go on from the codes that they have, one code at a time.
+It is descent by measurements: moves of a few weights are measured together, and those that gain are made. Neither flash nor RAM nor cycles
 change.
+
+It is not the flips to be expected, by which searches rank: these take errors of all samples as one normal distribution, so that margins
+which are too wide by the same amount everywhere count as safety. A fit finds such programs, whose scores jump where the class changes:
+they are expected to flip next to nothing, and flip as many new inputs as rounded ones. Nor is it a count of flips, of which those on the
+inputs that are fitted to are undone one by one. Errors of margins say most about new inputs where margins are small, so of the inputs that
+are made up those nearest to another class are taken.
 
 That codes stay beside their weights at first is worth more than the time that it saves: those that may go anywhere from the beginning lose
 0.2 points more on test samples of generated models.
@@ -29,6 +35,9 @@ from kilotune.spaces.shiftry.formats import DEMOTED_BITS
 
 INPUTS_A_SAMPLE = 4
 """Similar inputs that are made for each training sample."""
+
+LOOKED_THROUGH = 2
+"""Similar inputs that are made for each one that is taken, of a classifier: those with the smallest margins are."""
 
 MOST_INPUTS = 8192
 """Inputs that moves are measured on, the training samples among them, which come first."""
@@ -109,12 +118,22 @@ class CodeFitting:
 
     @cached_property
     def _evaluator(self) -> FixedPointEvaluator:
-        """An evaluator of the training samples and what is like them. The labels are the float program's own: no other count matters."""
-        task = self._formats.task
-        samples = task.features[:MOST_INPUTS]
-        made = similar_inputs(samples, min(INPUTS_A_SAMPLE * len(samples), MOST_INPUTS - len(samples)))
-        features = np.concatenate([samples, made])
-        return self._formats.evaluator.on(replace(task, features=features, targets=np.zeros(len(features))))
+        """An evaluator of the training samples and what is like them. No count matters, so there are no targets."""
+        samples = self._formats.task.features[:MOST_INPUTS]
+        count = min(INPUTS_A_SAMPLE * len(samples), MOST_INPUTS - len(samples))
+        return self._on(np.concatenate([samples, self._made(samples, count)]), margin_errors=True)
+
+    def _made(self, samples: FloatArray, count: int) -> FloatArray:
+        """So many inputs like the samples; of a classifier such as are close to another class."""
+        inputs = similar_inputs(samples, LOOKED_THROUGH * count)
+        margins = self._on(inputs).float_margins if count else None
+        if margins is None:
+            return similar_inputs(samples, count)
+        return inputs[np.argsort(margins, kind="stable")[:count]]
+
+    def _on(self, features: FloatArray, *, margin_errors: bool = False) -> FixedPointEvaluator:
+        task = replace(self._formats.task, features=features, targets=np.zeros(len(features)))
+        return self._formats.evaluator.on(task, margin_errors=margin_errors)
 
     def _products(self, batch: FixedBatch) -> float:
         counts = self._formats.evaluator.costs(batch)[0]
@@ -186,7 +205,7 @@ class CodeFitting:
         if not sets:
             return np.zeros(0)
         measured = evaluator.measure(with_encodings(batch, sets))
-        return np.array([metrics[self._formats.precision_metric] for metrics in measured])
+        return np.array([metrics[evaluator.additive_error] for metrics in measured])
 
 
 def _moves(

@@ -35,9 +35,10 @@ CODES = "codes of weights"
 
 ROUNDED, FITTED = "rounded", "fitted"
 
-SEMANTICS = 3
+SEMANTICS = 4
 """Version of how codes are fitted and what is then measured, part of the fingerprint. 2: codes go on from where
-they end on either side of their weights; 3: flips are expected by what happens on inputs that they are not fitted to, too."""
+they end on either side of their weights; 3: flips are expected by what happens on inputs that they are not fitted to, too; 4: fitted are
+the margins, on inputs with small ones, instead of the flips to be expected."""
 
 
 class FittedSpace:

@@ -55,5 +55,5 @@ def test_fresh_inputs_say_of_a_fitted_program_what_new_samples_show(tmp_path: Pa
     happened = share * space.evaluator.on(test_task).measure(fitted)[0]["disagreements"]
     expected = space.evaluate([{**narrow, CODES: FITTED}])[0].metrics["expected_flips"]
     on_samples = space.evaluator.measure(fitted)[0]["expected_flips"]
-    assert on_samples < happened / 2
-    assert happened / 1.6 < expected < 1.6 * happened
+    assert on_samples < 0.7 * happened
+    assert max(on_samples, happened / 2.2) < expected < 1.6 * happened
