@@ -245,10 +245,15 @@ class ShiftryCandidates:
         return most is None or held is None or held.largest_array_bytes(form.bits) <= most
 
     def _all_formats_of(self, variable: ir.Variable, offered: Offered) -> Sequence[Format]:
-        if not self.classifies:
+        if self.meets_new_numbers:
             return roomy_formats(variable.role, self._magnitudes_beyond[variable.name], offered)
         magnitude = self.profile.magnitude(variable.name)
         return offered_formats(variable.role, magnitude, offered, headroom=self.has_room(variable))
+
+    @property
+    def meets_new_numbers(self) -> bool:
+        """Whether programs return numbers for inputs that are not known, which must not wrap around."""
+        return not self.classifies and self.task.program.input is not None
 
     @cached_property
     def _magnitudes_beyond(self) -> Mapping[str, float]:

@@ -69,7 +69,7 @@ class ShiftrySpace(ShiftryCandidates):
         semantics = NARROW_SEMANTICS if self.options.narrow or self.options.codebook else SEMANTICS
         semantics += TOLD_APART if self._tells_apart else 0
         semantics += TABLES_AS_STORED if self.profile.exponents else 0
-        if not self.classifies:
+        if self.meets_new_numbers:
             semantics += ROOM_BEYOND
         elif any(map(self.has_room, self.task.program.variables)):
             semantics += STATES_WITH_ROOM
