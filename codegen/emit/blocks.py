@@ -33,8 +33,6 @@ def takes_rows(context: Context, operation: ir.Product, total: FinishedSum) -> b
     if not (context.shape.rows and total.sum.plain):
         return False
     names = [view.variable for view in (operation.a, operation.b)]
-    if all(storage.in_flash(name) for name in names):  # the call reads what the weights meet in RAM
-        return False
     return all(storage.packing(name) is None and storage.bits[name] in _PAIRED for name in names)
 
 

@@ -11,15 +11,17 @@ MOST_TAPS = 25
 
 
 def rows_of_matrices(storage: VariableStorage, operation: ir.MatMul) -> int | None:
-    """The number of the operand whose rows lie one after the other; None where neither does, or has one row only.
+    """The number of the operand whose rows lie one after the other; None where neither does, or has one row only, or what the rows meet
+    would lie in flash: calls read that in RAM.
 
     Results are written row by row, as `in_place` takes it: all rows of the first operand at once are columns, of which there may be one.
     """
     (a0, _), (_, b1) = (storage.strides(view) for view in (operation.a, operation.b))
     height, width, length = operation.a.shape[0], operation.b.shape[1], operation.taps
+    first_in_flash, second_in_flash = (storage.in_flash(view.variable) for view in (operation.a, operation.b))
     if b1 == length and width > 1:
-        return 1
-    return 0 if a0 == length and height > 1 and width == 1 else None
+        return None if first_in_flash else 1
+    return 0 if a0 == length and height > 1 and width == 1 and not second_in_flash else None
 
 
 def filters_lie_beside(storage: VariableStorage, operation: ir.Conv2D) -> bool:
@@ -32,11 +34,11 @@ def filters_lie_beside(storage: VariableStorage, operation: ir.Conv2D) -> bool:
 
 
 def channels_lie_beside(storage: VariableStorage, operation: ir.Conv2D) -> bool:
-    """Whether every channel is a group with one filter, few taps and no gaps, and the channels of a pixel are neighbours."""
+    """Whether every channel is a group with one filter, few taps and no gaps, and the channels of a pixel are neighbours in RAM."""
     a, b, steps = operation.a, operation.b, storage.strides(operation.b)
     groups, height, width, inputs, outputs = b.shape
     alone = groups > 1 and inputs == outputs == 1 and height * width <= MOST_TAPS and operation.dilation == (1, 1)
-    pixels = a.strides[2] == groups and a.strides[3] == 1 and a.strides[1] > 0
+    pixels = a.strides[2] == groups and a.strides[3] == 1 and a.strides[1] > 0 and not storage.in_flash(a.variable)
     weights = [(height, steps[1], width), (width, steps[2], 1)]
     overlap = all(axis.overlaps for axis in window_axes(operation))
     return alone and pixels and overlap and all(extent == 1 or step == wanted for extent, step, wanted in weights)

@@ -139,7 +139,8 @@ class ComponentSearch:
         self._seed, self._unit = seed, work_unit
         self._least_step = reduce(gcd, buffers.size.tolist())  # without alignments, peaks are sums of sizes
         self._share, self._left_on_the_way = FIRST_SHARE, WORK_ON_THE_WAY
-        self._spent = {way: begun.spent.get(way, 0) for way in SHARES}
+        # What the ways had learned is not kept: they begin anew, and would wait for nothing if what they got before counted.
+        self._spent = dict.fromkeys(SHARES, 0)
         self._begun = begun
         self._shares = shares or _shares_of(buffers)
         self._lucky: str | None = None
@@ -172,16 +173,17 @@ class ComponentSearch:
 
     @property
     def spent(self) -> int:
-        """Work so far, in buffers looked at."""
+        """Work of this search so far, in buffers looked at."""
         return sum(self._spent.values())
 
     @property
     def progress(self) -> ComponentProgress:
         """What a later search takes up, besides the placement and the bound."""
+        spent = {way: work + self._begun.spent.get(way, 0) for way, work in self._spent.items()}
         lowest = min((capacity for capacity in self._questions if capacity >= self.bound), default=None)
         if lowest is None:
-            return ComponentProgress(dict(self._spent), self._begun.capacity, self._begun.asked)
-        return ComponentProgress(dict(self._spent), lowest, self._questions[lowest].standing)
+            return ComponentProgress(spent, self._begun.capacity, self._begun.asked)
+        return ComponentProgress(spent, lowest, self._questions[lowest].standing)
 
     def step(self, goal: int, seconds: float) -> None:
         """A question, or a little local search, in the way that got the least work for its share so far. It ends with its limit on

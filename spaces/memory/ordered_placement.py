@@ -1,6 +1,7 @@
 """The search of orders and placements together: what an order needs at least comes first, and proves most placements.
 
-1. The file's order is placed, and then each order that needs less at least, until none does (`order_search`).
+1. The file's order is placed, and then each order that needs less at least, until none does (`order_search`); the placement of the last
+   one and the search of orders get as much work each.
 2. Where the placement of the best one takes more than its live sum, it gets more of the work of the exact search.
 3. Once that is proved, another order may still have a lower placement: orders are drawn at random and asked for one.
 4. What the placement of the best one still asks for gets the rest.
@@ -22,7 +23,7 @@ from kilotune.spaces.memory.ordered_candidates import OrderedCandidates
 from kilotune.spaces.memory.search_note import NO_ORDERS, ComponentProgress, OrderSearchNote, work_of
 
 FIRST_QUESTIONS = 4
-"""Steps of the placement that each better order gets while orders are searched."""
+"""Steps of the placement that each better order gets at once."""
 
 MOST_QUESTIONS = 60
 """Steps of the placement of the best order before others get some, too."""
@@ -102,6 +103,16 @@ class _OrderedSearch:
                 yield from self._placed(self._placing, FIRST_QUESTIONS)
             elif self._last is not None:  # a step of the search of orders, which has a limit as well
                 yield self._with_standing(replace(self._last, bound_bytes=self._bound))
+            yield from self._in_turn(found)
+
+    def _in_turn(self, found: OrderStep) -> Iterator[OrderedPlacement]:
+        """Steps of the placement, until it has got as much work as the search of orders. No better order may come for long."""
+        placing, asked = self._placing, -1
+        while placing is not None and asked < placing.asked and work_of(placing.progress) < _order_work(found):
+            if self._best <= max(self._bound, self._space.sums.cost(placing.order)):
+                return
+            asked = placing.asked
+            yield from self._placed(placing, 1)
 
     def _by_chance(self) -> Iterator[OrderedPlacement]:
         rng, sums = random.Random(self._seed), self._space.sums
@@ -137,8 +148,8 @@ class _OrderedSearch:
         )
         if own.order != at.order:  # it is not placed, as it needs more than a placement that is known
             note = replace(note, asked=0, least_bytes=0, progress=())
-        work = SET_WORK * at.sets + WINDOW_WORK * at.in_vain + ORDER_WORK * self._others
-        return replace(found, standing=note, work=work + self._drawn_work + work_of(own.progress))
+        work = _order_work(at) + ORDER_WORK * self._others + self._drawn_work + work_of(own.progress)
+        return replace(found, standing=note, work=work)
 
 
 class _PlacingInOrder:
@@ -172,3 +183,8 @@ class _PlacingInOrder:
             self.least_bytes, self.progress = max(self.least_bytes, step.bound_bytes), step.progress or self.progress
             yield step.offsets, step.peak_bytes
             most = None if most is None else most - 1
+
+
+def _order_work(at: OrderStep) -> int:
+    """What the search of orders took to come there, in buffers looked at."""
+    return SET_WORK * at.sets + WINDOW_WORK * at.in_vain

@@ -2,7 +2,7 @@
 one of orders and placements together does.
 
 What a way has learned (glued blocks, orders, random numbers) is not kept. A later search begins its ways anew with other random numbers,
-from the best placement, and gives the next step to the way whose turn it is, with the limits that it had come to.
+from the best placement, takes turns among them from the start, and goes on with the limits that questions of the exact search had come to.
 """
 
 from __future__ import annotations

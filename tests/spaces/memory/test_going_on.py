@@ -125,7 +125,7 @@ def test_a_resumed_study_has_its_trials_at_once_and_searches_on_from_the_best(
     assert again.best.measurement.metrics["peak_bytes"] < first.best.measurement.metrics["peak_bytes"]
 
 
-def test_every_run_has_other_random_numbers_and_goes_on_with_the_way_whose_turn_it_is(
+def test_every_run_has_other_random_numbers_and_goes_on_with_the_limits_of_questions(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Also after a run that was killed before it had noted anything itself, and beside another one that began together with it."""

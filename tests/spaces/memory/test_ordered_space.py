@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 
 import pytest
 
 from kilotune.codegen.tensor_graph import GraphOperator, GraphTensor, TensorGraph
 from kilotune.search.candidates import complete
+from kilotune.spaces.memory import order_search, ordered_placement
 from kilotune.spaces.memory.checker import PlacementError, check_placement
 from kilotune.spaces.memory.exact import minimise_peak
 from kilotune.spaces.memory.instance import Placement
 from kilotune.spaces.memory.order_checker import check_execution
+from kilotune.spaces.memory.ordered_placement import FIRST_QUESTIONS, place_in_orders
 from kilotune.spaces.memory.ordered_space import OrderedSpace
 from kilotune.spaces.memory.orders import best_greedy
+from kilotune.spaces.memory.search_note import work_of
 from kilotune.spaces.memory.tensor_buffers import buffers_in_order
 from tests.spaces.memory.graphs import all_orders, random_graph
 
@@ -150,3 +154,16 @@ def test_the_checker_refuses_mutated_orders_and_placements() -> None:
         accepted += peak is not None
     assert refused > 1000
     assert accepted > 300
+
+
+def test_a_placement_goes_on_while_orders_are_searched(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Found by a reader: of 150 operators in many orders the file's got four steps, and the search of orders all other time."""
+    monkeypatch.setattr(order_search, "MOST_STATES", 60)
+    monkeypatch.setattr(order_search, "STEP_STATES", 20)
+    monkeypatch.setattr(order_search, "BEAM_SETS", 1)
+    found = list(itertools.islice(place_in_orders(OrderedSpace(random_graph(0, 60)), 7, lambda: 3600.0), 100))
+    assert not any(one.standing.others for one in found)  # orders are being searched all the time
+    first = [one.peak_bytes for one in found if one.standing.asked <= FIRST_QUESTIONS]
+    assert min(one.peak_bytes for one in found) < min(first)
+    last = found[-1].standing
+    assert work_of(last.progress) > 0.5 * ordered_placement.WINDOW_WORK * last.in_vain
