@@ -28,6 +28,11 @@ FEWEST_SAMPLES = 10
 """Fewer say too little of how values are distributed: they count as so many."""
 
 
+def meets_new_numbers(program: ir.Program) -> bool:
+    """Whether it returns numbers for inputs that are not known, which must not wrap around."""
+    return program.result_kind is not ir.ResultKind.CLASS and program.input is not None
+
+
 def share_beyond(samples: int) -> float:
     """By which factor (above 1) a range that held `samples` values is extended for new ones.
 
@@ -114,7 +119,8 @@ def _end(operation: ir.Operation, row: int, ends: Mapping[str, float], profile: 
 @dataclass(frozen=True)
 class Headroom:
     """How far the values of one program may grow. `factor`: by how much the largest of the training samples may be exceeded before anything
-    wraps around; infinity where nothing can. `largest`: by variable what its format holds, of those that are not bounded."""
+    wraps around; infinity where nothing can, 1 where what can was 0 in all of them. `largest`: by variable what its format holds, of
+    those that are not bounded."""
 
     factor: float
     largest: Mapping[str, float]
@@ -132,7 +138,7 @@ def headroom(program: ir.Program, profile: Profile, bits: Sequence[int], scales:
     }
     largest = {name: most for name, most in held.items() if most < ends.get(name, math.inf)}
     factors = (most / magnitude for name, most in largest.items() if (magnitude := profile.magnitude(name)) > 0)
-    return Headroom(min(factors, default=math.inf), largest)
+    return Headroom(min(factors, default=1.0 if largest else math.inf), largest)
 
 
 def samples_beyond(

@@ -91,7 +91,8 @@ class MovesSearch:
     @property
     def note(self) -> MovesNote:
         """Where the search stands, between two steps."""
-        return MovesNote(self.residences, tuple(self._queue), self._next_number, self._lost, self._complete)
+        best = None if self.cost is None else self.residences
+        return MovesNote(best, tuple(self._queue), self._next_number, self._lost, self._complete)
 
     def steps(self) -> Iterator[BankSearchStep]:
         """Standings, one a relaxation or so; the last is done unless some question stayed unanswered."""
@@ -116,7 +117,7 @@ class MovesSearch:
         yield BankSearchStep(self.cost, self.residences, final, self._complete)
 
     def _go_on(self, begun: MovesNote) -> None:
-        if begun.residences:
+        if begun.residences is not None:
             self._take(begun.residences)
         self._polished = self.cost
         self._queue = list(begun.nodes)

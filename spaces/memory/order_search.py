@@ -53,8 +53,8 @@ def search_orders(
     were too many sets of operators.
 
     `begun`: where an earlier search from that order stood. Its bound holds, and no beam finds a first order again. Which sets it has
-    visited is not known: they are visited once more, the deepest first of those that cost no more than the bound, but no longer when the
-    searches have remembered as many sets together as one may; then windows go on.
+    visited is not known: they are visited once more, but no longer when the searches have remembered as many sets together as one may; then
+    windows go on.
     """
     trivial = max([sums.cost(()), *(sums.alone(k) for k in range(sums.count))])
     before = begun or OrderStep(given, sums.cost(given), trivial)
@@ -104,8 +104,7 @@ def _width(sums: LiveSums) -> int:
 
 class BestFirst:
     """Orders from one set of operators to another one, whose costs are below a limit. `found`: the cheapest one, once it is known;
-    no order costs less than `bound`; `stuck`: too many sets, or none is left. `known_bound`: one that was proved before; which set is
-    cheaper says nothing below it."""
+    no order costs less than `bound`; `stuck`: too many sets, or none is left. `known_bound`: one that was proved before."""
 
     def __init__(
         self, sums: LiveSums, start: ExecutionPoint, goal: int, limit: int, most_states: int, known_bound: int = 0
@@ -118,7 +117,7 @@ class BestFirst:
         self._numbers = itertools.count()
         self._came: dict[int, tuple[int, int, ExecutionOrder]] = {}
         cost = 0 if start.done else sums.cost(())
-        self._add(max(cost, known_bound), start, start.done, ())
+        self._add(cost, start, start.done, ())
 
     @property
     def remembered(self) -> int:
@@ -134,7 +133,7 @@ class BestFirst:
             cost, _, _, at = heapq.heappop(self._waiting)
             if self._came[at.done][0] < cost:
                 continue
-            self.bound = cost
+            self.bound = max(self.bound, cost)
             if at.done == self._goal:
                 self.found = self._path()
                 return

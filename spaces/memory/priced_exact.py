@@ -142,8 +142,8 @@ class _BankSearch:
         """The search of a bank from where an earlier one stood. What the clock broke off is not noted: it would never be answered."""
         of_bank = (problem.bank.name, problem.members, problem.cuts)
         complete, work = self.complete, 0
-        begun, ids = self.notes.of_bank(*of_bank), {self.buffers[i].id for i in problem.members}
-        if begun is not None and begun.residences and {r.id for r in begun.residences} != ids:
+        begun, own = self.notes.of_bank(*of_bank), {(self.buffers[i].id, problem.bank.name) for i in problem.members}
+        if begun is not None and begun.residences is not None and {(r.id, r.bank) for r in begun.residences} != own:
             begun = None  # it is damaged
         search = MovesSearch(problem, known, self.seconds_left, begun)
         for standing in search.steps():

@@ -31,10 +31,10 @@ MovesNode = tuple[Fraction, int, int, Cuts, Cuts]
 
 @dataclass(frozen=True)
 class MovesNote:
-    """Where the search of one bank stands between two nodes. `residences`: of the best placement, () for none; `nodes`: the heap of those
+    """Where the search of one bank stands between two nodes. `residences`: of the best placement, None for none; `nodes`: the heap of those
     that are open; `lost`: the least bound of a node that was given up; `complete`: no other was."""
 
-    residences: tuple[Residence, ...]
+    residences: tuple[Residence, ...] | None
     nodes: tuple[MovesNode, ...]
     next_number: int
     lost: Fraction
@@ -53,7 +53,7 @@ class MovesNote:
             for bound, depth, number, paid, forbidden in self.nodes
         ]
         return {
-            "residences": _stays(self.residences),
+            "residences": None if self.residences is None else _stays(self.residences),
             "nodes": nodes,
             "next": self.next_number,
             "lost": str(self.lost),
@@ -67,8 +67,9 @@ class MovesNote:
             (Fraction(bound), int(depth), int(number), _cuts(paid, cuts), _cuts(forbidden, cuts))
             for bound, depth, number, paid, forbidden in kept["nodes"]
         )
-        lost = Fraction(kept["lost"])
-        return cls(_residences(kept["residences"]), nodes, int(kept["next"]), lost, bool(kept["complete"]))
+        lost, best = Fraction(kept["lost"]), kept["residences"]
+        residences = None if best is None else _residences(best)
+        return cls(residences, nodes, int(kept["next"]), lost, bool(kept["complete"]))
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from kilotune.codegen import ir
 from kilotune.codegen.fixed.footprint import parameter_storage
 from kilotune.codegen.fixed.seedot import SeeDotLowering, SeeDotParameters
 from kilotune.codegen.fixed.table import FixedBatch
-from kilotune.codegen.headroom import headroom, magnitudes_beyond
+from kilotune.codegen.headroom import headroom, magnitudes_beyond, meets_new_numbers
 from kilotune.codegen.profile import Profiler
 from kilotune.evaluators.fixed_point.measuring import DerivedMetric, FixedPointEvaluator, Task, precision_metric
 from kilotune.evaluators.fixed_point.simulator import Backend
@@ -111,7 +111,7 @@ class SeeDotSpace:
         )
         self.profile = profiler.made()
         magnitudes = {name: self.profile.magnitude(name) for name in self.profile.minimum}
-        if not self._classifies:
+        if self._needs_room:
             magnitudes = magnitudes_beyond(task.program, task.parameters, task.features, self.profile)
         self.lowering = SeeDotLowering(task.program, magnitudes, options.rounding, options.accumulator)
         self.exponentials = tuple(self.profile.exponents)
@@ -133,6 +133,10 @@ class SeeDotSpace:
     def _classifies(self) -> bool:
         return self.task.program.result_kind is ir.ResultKind.CLASS
 
+    @property
+    def _needs_room(self) -> bool:
+        return meets_new_numbers(self.task.program)
+
     @cached_property
     def _papers_ranking(self) -> Ranking:
         """What the paper's brute force takes for the best: accuracy on the training data, or the precision loss."""
@@ -146,7 +150,7 @@ class SeeDotSpace:
         """The limits, the precision that may be lost, where that is said, and of a numerical model that nothing wraps around on inputs that
         are somewhat beyond the training samples."""
         permitted = () if self._permitted is None else (self._permitted,)
-        room = () if self._classifies else (Constraint(ROOM, 1.0, at_least=True),)
+        room = (Constraint(ROOM, 1.0, at_least=True),) if self._needs_room else ()
         return (*self.options.constraints, *permitted, *room)
 
     @cached_property
@@ -164,7 +168,7 @@ class SeeDotSpace:
     def fingerprint(self) -> str:
         """Hash of the task and the options."""
         semantics = TABLES_AS_STORED if self.exponentials else SEMANTICS
-        semantics += 0 if self._classifies else ROOM_BEYOND
+        semantics += ROOM_BEYOND if self._needs_room else 0
         return fingerprint(self.name, semantics, self.task.fingerprint, self.options)
 
     def size(self) -> int:
@@ -191,7 +195,7 @@ class SeeDotSpace:
 
     def _measured(self, program: FixedBatch) -> Metrics:
         metrics = self.evaluator.measure(program)[0]
-        if self._classifies:
+        if not self._needs_room:
             return metrics
         given = (program.bits[0].tolist(), program.scales[0].tolist())
         held = headroom(self.task.program, self.profile, *given).largest

@@ -26,7 +26,7 @@ from kilotune.codegen.fixed.parameter_rows import all_row_scales
 from kilotune.codegen.fixed.sequential_rounding import sequential_roundings
 from kilotune.codegen.fixed.shiftry import ShiftryLowering
 from kilotune.codegen.fixed.table import FixedBatch, unencoded
-from kilotune.codegen.headroom import magnitudes_beyond
+from kilotune.codegen.headroom import magnitudes_beyond, meets_new_numbers
 from kilotune.codegen.placement import PlacedVariables
 from kilotune.codegen.profile import Profiler
 from kilotune.evaluators.fixed_point.measuring import DerivedMetric, FixedPointEvaluator, Task, precision_metric
@@ -252,8 +252,8 @@ class ShiftryCandidates:
 
     @property
     def meets_new_numbers(self) -> bool:
-        """Whether programs return numbers for inputs that are not known, which must not wrap around."""
-        return not self.classifies and self.task.program.input is not None
+        """Whether its variables have room for values beyond those of the training samples."""
+        return meets_new_numbers(self.task.program)
 
     @cached_property
     def _magnitudes_beyond(self) -> Mapping[str, float]:

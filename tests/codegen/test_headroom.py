@@ -63,6 +63,10 @@ def test_the_room_is_that_of_the_tightest_variable_that_can_leave_its_range() ->
     assert room(q=13).largest["q"] == 4.0
     assert not headroom(TASK.program, PROFILE, bits, [-200] * len(names)).factor < 2.0**200
     assert scales == [0] * len(names)
+    silent = profile(TASK.program, TASK.parameters, np.zeros((4, 3)))[
+        0
+    ]  # found by a reader: taken for values that cannot grow
+    assert headroom(TASK.program, silent, bits, scales).factor == 1.0
 
 
 def test_samples_beyond_are_those_of_which_any_value_is() -> None:

@@ -5,10 +5,9 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from kilotune.codegen import ir
 from kilotune.codegen.counts import counted
 from kilotune.codegen.dataset import Dataset
-from kilotune.codegen.headroom import headroom, samples_beyond
+from kilotune.codegen.headroom import headroom, meets_new_numbers, samples_beyond
 from kilotune.evaluators.fixed_point.fresh_inputs import FreshInputs
 from kilotune.experiments.problems.fixed_point.model import TunedModel
 from kilotune.search.space import Trial
@@ -47,11 +46,11 @@ class RoomLeft:
 
 
 def room_left(problem: TunedModel, trial: Trial, held_out: Dataset | None) -> RoomLeft | None:
-    """The room of a candidate of a numerical model; None for classifiers, whose errors are known as flips, and where the file's integers
-    are kept, which end where their types do."""
+    """The room of a candidate of a numerical model; None for classifiers, whose errors are known as flips, for programs without an
+    input, and where the file's integers are kept, which end where their types do."""
     own = problem.of_candidate(trial.assignment)
     space = own.space
-    if isinstance(space, QuantisedSpace | PrunedSpace) or space.task.program.result_kind is ir.ResultKind.CLASS:
+    if isinstance(space, QuantisedSpace | PrunedSpace) or not meets_new_numbers(space.task.program):
         return None
     batch = own.lower(trial.assignment)
     room = headroom(batch.program, space.profile, batch.bits[0].tolist(), batch.scales[0].tolist())

@@ -22,8 +22,9 @@ from kilotune.search.work_memory import WorkMemory
 from kilotune.spaces.memory import priced_exact
 from kilotune.spaces.memory.banks import Bank, MemoryMap
 from kilotune.spaces.memory.incumbent_placement import IncumbentPlacement
-from kilotune.spaces.memory.instance import Instance
-from kilotune.spaces.memory.moves_search import MovesSearch
+from kilotune.spaces.memory.instance import Buffer, Instance
+from kilotune.spaces.memory.moves_search import BankProblem, MovesSearch
+from kilotune.spaces.memory.priced_notes import MovesNote
 from kilotune.spaces.memory.priced_space import PricedSpace
 from kilotune.spaces.memory.rectangles import Rectangles
 from tests.search.problems import KeptTexts
@@ -185,3 +186,16 @@ def test_a_search_from_the_beginning_does_not_hang_on_what_was_noted() -> None:
     assert list(remembering(memory, BANKED, BANKS).exact_search()) == alone
     assert list(remembering(memory, BANKED, BANKS).exact_search()) == alone
     assert PricedSpace(BANKED, BANKS).exact_search_after([], 7, lambda: HOUR_S) is None
+
+
+def test_an_empty_bank_that_costs_nothing_is_not_lost() -> None:
+    """Found by a reader: resumed twice, a bank without buffers had no placement."""
+    slow = Bank("slow", 34, Fraction(1, 4))
+    memory = MemoryMap((Bank("fast", 34), slow))
+    problem = BankProblem(Instance("one", (Buffer("b", 0, 1, 4, 1),)), (), slow, memory, ())
+    note: MovesNote | None = None
+    for _ in range(3):
+        search = MovesSearch(problem, begun=note)
+        *_, last = search.steps()
+        assert (last.cost, last.done) == (0, True)
+        note = MovesNote.from_json(json.loads(json.dumps(search.note.as_json(()))), ())

@@ -12,6 +12,7 @@ from kilotune.experiments.problems.family import CommandOptions
 from kilotune.experiments.problems.fixed_point.new_samples import RoomLeft
 from kilotune.experiments.problems.fixed_point.problem import ModelProblem, build_problem, read_options, resolve_input
 from kilotune.experiments.requests.request import TuneRequest
+from kilotune.search.candidates import random_candidate
 from kilotune.search.procedure import run_procedure
 from kilotune.search.space import Trial
 
@@ -65,6 +66,17 @@ def test_classifiers_have_no_such_line() -> None:
     trial = Trial(0, first, problem.space.evaluate([first])[0])
     assert "headroom" not in problem.details(trial)
     assert not any("Room" in line for line in problem.lines(trial))
+
+
+@pytest.mark.parametrize("space", ["shiftry", "seedot"])
+def test_a_program_without_an_input_needs_no_room(space: str) -> None:
+    """Found by a reader: the paper's worked example lost a bit to samples that it cannot meet."""
+    problem = build_problem(TuneRequest(space, str(resolve_input("worked-example")), "exhaustive"))
+    assert not any(limit.metric == "room" for limit in problem.space.constraints)
+    first = random_candidate(problem.space, np.random.default_rng(0))
+    measured = problem.space.evaluate([first])[0]
+    assert "room" not in measured.metrics
+    assert not any("Room" in line for line in problem.lines(Trial(0, first, measured)))
 
 
 def test_where_nothing_can_wrap_around_that_is_said() -> None:
