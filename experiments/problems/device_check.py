@@ -48,8 +48,9 @@ class DeviceCheck:
         if held is None or counted is None or held.sizes.static_ram_bytes >= counted:
             return ""
         return (
-            f"RAM is counted by the search with what operations unpack or collect behind all variables; the program has that between "
-            f"them where there is room: with the input {held.sizes.static_ram_bytes} bytes instead of {counted:.0f}, and up to "
+            f"The search counts RAM for each variable, and behind all of them for what operations unpack or collect; the program keeps "
+            f"some values in registers and unpacks where there is room: with the input {held.sizes.static_ram_bytes} bytes instead of "
+            f"{counted:.0f}, and up to "
             f"{held.run.peak_stack_bytes} of stack."
         )
 

@@ -79,7 +79,9 @@ def linked_finalist(
     if kept is not result:
         return MeasuredFinalists(kept)
     least = f"the smallest of {len(linked)} takes {min(linked.values())}" if linked else "none was, for want of time"
-    return MeasuredFinalists(result, f"No finalist was linked within {limit} bytes: {least}.", kept=False)
+    size = linked.get(result.best.number)
+    shown = f"trial {result.best.number}, which is shown, {'may take more, too' if size is None else f'takes {size}'}"
+    return MeasuredFinalists(result, f"No finalist was linked within {limit} bytes: {least}; {shown}.", kept=False)
 
 
 def linked_as_built(problem: Problem, finalists: MeasuredFinalists, check: DeviceCheck | None) -> MeasuredFinalists:

@@ -109,7 +109,7 @@ FAMILY = SpaceFamily(
             ["--fitted/--no-fitted"],
             default=None,
             help="shiftry, strategies refine and front: whether the codes of the weights of what they settle at may be moved, each to the"
-            " one below or above its weight, until the whole program is expected to change the fewest classes  [default: no]",
+            " one below or above its weight, until margins between classes are nearest to the float model's  [default: no]",
         ),
         click.Option(
             ["--pruned/--no-pruned"],

@@ -11,7 +11,7 @@ from kilotune.evaluators.fixed_point.measuring import Task
 from kilotune.experiments.problems.fixed_point.model import ModelOptions
 from kilotune.spaces.shiftry.formats import DEMOTED_BITS, WIDE_BITS
 
-NARROWER = "--space shiftry with --narrow (fewer than 8 bits) or --pruned (fewer units), or a device of 32 bits"
+NARROWER = "--space shiftry with --narrow (fewer than 8 bits), or a device of 32 bits"
 
 
 def limit_on_arrays(task: Task, options: ModelOptions) -> int | None:
