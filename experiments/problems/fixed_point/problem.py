@@ -49,7 +49,7 @@ from kilotune.spaces.limits import FixedPointOptions
 from kilotune.spaces.objectives import LINKED
 from kilotune.spaces.seedot.space import SeeDotOptions, SeeDotSpace
 from kilotune.spaces.shiftry.candidates import ShiftryOptions
-from kilotune.spaces.shiftry.fitted_space import FittedSpace
+from kilotune.spaces.shiftry.fitted_space import CODES, FITTED, FittedSpace
 from kilotune.spaces.shiftry.models_in_turns import WHOLE_FIRST
 from kilotune.spaces.shiftry.program_decisions import ROUNDING
 from kilotune.spaces.shiftry.pruned_models import can_be_smaller
@@ -134,12 +134,14 @@ class ModelProblem(TunedModel):
         return {"rounding": self._rounding(trial), **({} if room is None else room.as_json()), **equalised}
 
     def lines(self, trial: Trial) -> list[str]:
-        """How the program divides, where that was decided, what errors are counted in, where that is not the real values' unit, what
-        was equalised, where that was asked for, and whether new samples may lose more than training samples."""
+        """How the program divides, where that was decided, what errors are counted in, where that is not the real values' unit, whether new
+        samples may lose more than training samples, and what became of what was asked for: units left out, codes fitted, channels equalised.
+        """
         lines = [f"Divisions round: {self._rounding(trial)}."] if ROUNDING in trial.assignment else []
         room, flips = room_left(self, trial, self.held_out), flips_advised(self, trial)
         lines += [*([flips] if flips else []), *([room.sentence()] if room else [])]
         lines += [self._units_left(trial)] if self.options.pruned else []
+        lines += [_codes_of(trial)] if self.options.fitted else []
         grid = self.bundle.result_grid
         if grid is not None:
             lines.append(f"Errors are counted in steps of the file's results; a step is {grid.step:g}.")
@@ -204,6 +206,12 @@ class ModelProblem(TunedModel):
 
     def _evaluator(self, data: Dataset | None) -> FixedPointEvaluator | None:
         return None if data is None else self.space.evaluator.on(task_of(self.bundle, data, self.space.task.score))
+
+
+def _codes_of(trial: Trial) -> str:
+    if trial.assignment.get(CODES) == FITTED:
+        return "Codes of weights: fitted, so that margins between classes are nearest to the float model's."
+    return "Codes of weights: rounded; no fit was better, or the search had not settled at what to fit (more trials let it)."
 
 
 def resolve_input(text: str | None) -> Path:
