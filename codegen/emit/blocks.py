@@ -225,12 +225,13 @@ def _call(
         operators.require(*function)
     kind = storage.type_of(weights) if storage.in_flash(weights) else f"kt_int{storage.bits[weights]}"
     following = f"KT_NEXT{storage.suffix(weights)}(w)" if storage.in_flash(weights) else "*w++"
+    load = f"KT_LOAD{storage.suffix(operand)}" if storage.in_flash(operand) else "*"
     operators.require(
         call.function,
         row_sums(
             call.function,
             (storage.bits[weights], kind, following),
-            (storage.bits[operand], pointed(context, operand).removeprefix("const ")),
+            (storage.bits[operand], pointed(context, operand).removeprefix("const "), load),
             blocks_for(
                 context.shape.rows,
                 [other.extents for other in calls],

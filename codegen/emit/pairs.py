@@ -74,23 +74,24 @@ def blocks_for(
 
 
 def row_sums(
-    name: str, weights: tuple[int, str, str], operand: tuple[int, str], blocks: Blocks, results: ResultKinds
+    name: str, weights: tuple[int, str, str], operand: tuple[int, str, str], blocks: Blocks, results: ResultKinds
 ) -> str:
     """The definition of the function that sums the products of an operand, or of two, with many rows.
 
-    `weights`: their width, type and the expression that reads the next one of a pointer `w`; `operand`: its width and type.
+    `weights`: their width, type and the expression that reads the next one of a pointer `w`; `operand`: its width and type, and what
+    loads it from a pointer: a macro where it is in flash, which an AVR reads by other instructions, "*" else.
     """
-    (wide, kind, following), (bits, other), targets = weights, operand, TARGETS[: blocks.places]
+    (wide, kind, following), (bits, other, load), targets = weights, operand, TARGETS[: blocks.places]
     takes = [", ".join(f"{results.pointed} *{to}" for to in targets)]
     takes += [f"const {kind} *w, const {other} *x, uint_fast16_t n, uint_fast16_t rows"]
     loops = "\n".join(
-        vector_block(count, (wide, kind), operand, (results, list(targets)))
+        vector_block(count, (wide, kind), (bits, other), (results, list(targets)))
         if blocks.vectors
         else _block(count, (wide, bits, other), blocks, results)
         for count in blocks.rows
     )
     fast, start = indent(loops, "    "), "".join(f"    {line}\n" for line in results.start)
-    at = ["p[i]", "p[n + i]"] if blocks.interleaved else ["*p", "p[n]"]
+    at = [f"{load}({place})" for place in (("p + i", "p + n + i") if blocks.interleaved else ("p", "p + n"))]
     plain = [(f"sum{place or ''}", to, at[place]) for place, to in enumerate(targets)]
     sums = [
         f"uint32_t {', '.join(f'{total} = 0' for total, _, _ in plain)};",

@@ -11,17 +11,15 @@ MOST_TAPS = 25
 
 
 def rows_of_matrices(storage: VariableStorage, operation: ir.MatMul) -> int | None:
-    """The number of the operand whose rows lie one after the other; None where neither does, or has one row only, or what the rows meet
-    would lie in flash: calls read that in RAM.
+    """The number of the operand whose rows lie one after the other; None where neither does, or has one row only.
 
     Results are written row by row, as `in_place` takes it: all rows of the first operand at once are columns, of which there may be one.
     """
     (a0, _), (_, b1) = (storage.strides(view) for view in (operation.a, operation.b))
     height, width, length = operation.a.shape[0], operation.b.shape[1], operation.taps
-    first_in_flash, second_in_flash = (storage.in_flash(view.variable) for view in (operation.a, operation.b))
     if b1 == length and width > 1:
-        return None if first_in_flash else 1
-    return 0 if a0 == length and height > 1 and width == 1 and not second_in_flash else None
+        return 1
+    return 0 if a0 == length and height > 1 and width == 1 else None
 
 
 def filters_lie_beside(storage: VariableStorage, operation: ir.Conv2D) -> bool:

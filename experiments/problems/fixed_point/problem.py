@@ -134,8 +134,9 @@ class ModelProblem(TunedModel):
         return {"rounding": self._rounding(trial), **({} if room is None else room.as_json()), **equalised}
 
     def lines(self, trial: Trial) -> list[str]:
-        """How the program divides, where that was decided, what errors are counted in, where that is not the real values' unit, whether new
-        samples may lose more than training samples, and what became of what was asked for: units left out, codes fitted, channels equalised.
+        """How the program divides, where that was decided, what errors are counted in, where that is not the real values' unit, whether
+        new samples may lose more than training samples, and what became of what was asked for: units left out, codes fitted, channels
+        equalised.
         """
         lines = [f"Divisions round: {self._rounding(trial)}."] if ROUNDING in trial.assignment else []
         room, flips = room_left(self, trial, self.held_out), flips_advised(self, trial)

@@ -44,7 +44,7 @@ def every_size(
     operand = random.integers(-(1 << (bits - 1)), 1 << (bits - 1), 54 * operands + 3)
     weights[:9], operand[:9] = -(1 << (wide - 1)), -(1 << (bits - 1))
     blocks = blocks_for(most, SIZES, operands, interleaved=interleaved, vectors=vectors)
-    function = row_sums("sums", (wide, f"int{wide}_t", "*w++"), (bits, f"int{bits}_t"), blocks, SUMS)
+    function = row_sums("sums", (wide, f"int{wide}_t", "*w++"), (bits, f"int{bits}_t", "*"), blocks, SUMS)
     lines, expected, matrices = [], [], []
     for at in (0, 1):
         for n, rows in SIZES:
