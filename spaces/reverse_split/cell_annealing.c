@@ -58,7 +58,7 @@ static void fill(Walker *w, const int32_t *constants, int32_t count, uint8_t *ta
     }
     const uint8_t *price = p->prices + (size_t)p->rows[count] * LANES;
     for (int32_t i = 0; i < sums; i++, price += LANES) {
-        if (!w->wanted[value[i]]) continue;
+        if (value[i] < 0 || value[i] > 2 * w->chain.room || !w->wanted[value[i]]) continue; /* sums may be larger than any weight */
         uint8_t *least = table + (size_t)(value[i] - w->chain.room + p->largest) * LANES;
         for (int lane = 0; lane < LANES; lane++) least[lane] = price[lane] < least[lane] ? price[lane] : least[lane];
     }
