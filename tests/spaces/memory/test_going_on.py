@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import itertools
 import json
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +14,9 @@ from kilotune.evaluators.executors.in_process import InProcessExecutor
 from kilotune.evaluators.executors.kept_work import KeptWork
 from kilotune.search.budget import Budget
 from kilotune.search.result import Result
-from kilotune.search.space import Assignment, ExactStep, Trial
+from kilotune.search.space import Trial
 from kilotune.search.store import Store
 from kilotune.search.study import Study
-from kilotune.search.work_memory import WorkMemory
 from kilotune.spaces.memory import capacity_question, exact, noted_search
 from kilotune.spaces.memory.capacity_question import CapacityQuestion
 from kilotune.spaces.memory.component_search import ComponentSearch
@@ -28,6 +25,14 @@ from kilotune.spaces.memory.search_note import ComponentProgress, PlacementSearc
 from kilotune.spaces.memory.space import MemorySpace
 from tests.search.problems import KeptTexts
 from tests.spaces.memory.problems import random_instance
+from tests.spaces.memory.resumed import (
+    HOUR_S,
+    check_that_a_search_from_the_beginning_ignores_notes,
+    gone_on,
+    remembering,
+    searched,
+    trials_of,
+)
 
 if load_kernel() is None:
     pytest.skip("no C compiler", allow_module_level=True)
@@ -38,38 +43,10 @@ OPEN = random_instance(0, 40, aligned=True)
 PARTLY_PROVED = random_instance(0, 20, aligned=True)
 """After four steps the bound is above the largest live sum, and the least peak is not known; soon after, it is proved."""
 
-HOUR_S = 3600.0
-
 
 @pytest.fixture(autouse=True)
 def _noted_after_each_step(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(noted_search, "NOTED_WORK", 1)
-
-
-def remembering(memory: WorkMemory, instance: Any = OPEN) -> MemorySpace:
-    space = MemorySpace(instance)
-    space.work_memory = memory
-    return space
-
-
-def searched(space: MemorySpace, steps: int, seed: int = 7) -> list[ExactStep]:
-    return list(itertools.islice(space.exact_search(seed), steps))
-
-
-def gone_on(space: MemorySpace, trials: Sequence[Trial], steps: int, seed: int = 7) -> list[ExactStep]:
-    search = space.exact_search_after(trials, seed, lambda: HOUR_S)
-    assert search is not None
-    return list(itertools.islice(search, steps))
-
-
-def measured(space: MemorySpace, candidates: Sequence[Assignment]) -> list[Trial]:
-    return [
-        Trial(k, one, m, 0.0) for k, (one, m) in enumerate(zip(candidates, space.evaluate(candidates), strict=True))
-    ]
-
-
-def trials_of(space: MemorySpace, steps: Sequence[ExactStep]) -> list[Trial]:
-    return measured(space, [step.candidate for step in steps if step.candidate is not None])
 
 
 class Begun:
@@ -130,13 +107,13 @@ def test_every_run_has_other_random_numbers_and_goes_on_with_the_limits_of_quest
 ) -> None:
     """Also after a run that was killed before it had noted anything itself, and beside another one that began together with it."""
     memory = KeptTexts()
-    first = searched(remembering(memory), 6)
-    trials, begun = trials_of(remembering(memory), first), Begun(monkeypatch)
+    first = searched(remembering(MemorySpace(OPEN), memory), 6)
+    trials, begun = trials_of(remembering(MemorySpace(OPEN), memory), first), Begun(monkeypatch)
     works = []
     for steps in (3, 1, 1, 3):
-        gone_on(remembering(memory), trials, steps)
+        gone_on(remembering(MemorySpace(OPEN), memory), trials, steps)
         works.append(sum(begun.progress[-1].spent.values()))
-    searches = [remembering(memory).exact_search_after(trials, 7, lambda: HOUR_S) for _ in range(2)]
+    searches = [remembering(MemorySpace(OPEN), memory).exact_search_after(trials, 7, lambda: HOUR_S) for _ in range(2)]
     for search in searches:
         assert search is not None
         next(search)
@@ -168,18 +145,18 @@ def test_a_question_goes_on_with_the_limits_that_it_had_come_to(monkeypatch: pyt
 
 def test_what_was_proved_is_not_proved_again_and_no_more_than_that_is_claimed() -> None:
     memory = KeptTexts()
-    space = remembering(memory, PARTLY_PROVED)
+    space = remembering(MemorySpace(PARTLY_PROVED), memory)
     first = searched(space, 4)
     assert first[-1].bound > space.least_peak_bytes
     trials = trials_of(space, first)
-    again = gone_on(remembering(memory, PARTLY_PROVED), trials, 1)
+    again = gone_on(remembering(MemorySpace(PARTLY_PROVED), memory), trials, 1)
     assert again[0].bound == first[-1].bound
     assert again[0].candidate is None, "it is among the trials"
     whole = list(MemorySpace(PARTLY_PROVED).exact_search(1))[-1]
-    best = gone_on(remembering(memory, PARTLY_PROVED), trials, 10_000)
+    best = gone_on(remembering(MemorySpace(PARTLY_PROVED), memory), trials, 10_000)
     assert best[-1].complete
     assert best[-1].bound == whole.bound
-    other = remembering(memory, random_instance(4, 20, aligned=True))
+    other = remembering(MemorySpace(random_instance(4, 20, aligned=True)), memory)
     assert gone_on(other, trials_of(other, searched(other, 1)), 1)[0].bound == other.least_peak_bytes
 
 
@@ -209,7 +186,7 @@ def test_a_bound_of_other_code_is_no_bound(tmp_path: Path, monkeypatch: pytest.M
 )
 def test_a_damaged_note_says_nothing(damage: dict[str, Any]) -> None:
     memory = KeptTexts()
-    space = remembering(memory)
+    space = remembering(MemorySpace(OPEN), memory)
     trials = trials_of(space, searched(space, 6))
     ((name, text),) = memory.texts.items()
     memory.texts[name] = json.dumps(json.loads(text) | damage)
@@ -221,7 +198,7 @@ def test_a_damaged_note_says_nothing(damage: dict[str, Any]) -> None:
 def test_what_is_no_placement_is_not_begun_from(monkeypatch: pytest.MonkeyPatch) -> None:
     """Buffers on one another in a stored trial, whatever it says that was measured."""
     memory = KeptTexts()
-    space = remembering(memory)
+    space = remembering(MemorySpace(OPEN), memory)
     (good,) = trials_of(space, searched(space, 1))
     low = {
         name: option if name == "allocator" else f"{str(option).split('@')[0]}@0"
@@ -236,12 +213,7 @@ def test_what_is_no_placement_is_not_begun_from(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_a_search_from_the_beginning_does_not_hang_on_what_was_noted() -> None:
-    memory = KeptTexts()
-    alone = searched(MemorySpace(OPEN), 8)
-    assert searched(remembering(memory), 8) == alone
-    gone_on(remembering(memory), [], 4)
-    assert searched(remembering(memory), 8) == alone
-    assert MemorySpace(OPEN).exact_search_after([], 7, lambda: HOUR_S) is None
+    check_that_a_search_from_the_beginning_ignores_notes(lambda: MemorySpace(OPEN), 8)
 
 
 def test_where_nothing_is_remembered_a_study_repeats_itself() -> None:

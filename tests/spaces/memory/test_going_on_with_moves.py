@@ -11,14 +11,7 @@ from typing import Any
 
 import pytest
 
-from kilotune.evaluators.executors.cache import EvaluationCache
-from kilotune.evaluators.executors.in_process import InProcessExecutor
-from kilotune.evaluators.executors.kept_work import KeptWork
-from kilotune.search.budget import Budget
-from kilotune.search.space import ExactStep, Trial
-from kilotune.search.store import Store
-from kilotune.search.study import Study
-from kilotune.search.work_memory import WorkMemory
+from kilotune.search.space import ExactStep
 from kilotune.spaces.memory import priced_exact
 from kilotune.spaces.memory.banks import Bank, MemoryMap
 from kilotune.spaces.memory.incumbent_placement import IncumbentPlacement
@@ -29,6 +22,15 @@ from kilotune.spaces.memory.priced_space import PricedSpace
 from kilotune.spaces.memory.rectangles import Rectangles
 from tests.search.problems import KeptTexts
 from tests.spaces.memory.problems import make, random_instance
+from tests.spaces.memory.resumed import (
+    HOUR_S,
+    check_that_a_search_from_the_beginning_ignores_notes,
+    check_that_a_study_goes_on,
+    gone_on,
+    remembering,
+    searched,
+    trials_of,
+)
 
 MOVING = make((4, 8, 2), (0, 1, 2), (3, 5, 2), (2, 5, 1), (5, 7, 3), (0, 3, 3), (1, 4, 1))
 """No placement of it lies within 5 bytes, but moving one byte is enough (`test_moves.py`)."""
@@ -44,8 +46,6 @@ BANKS = MemoryMap((Bank("fast", 64), Bank("slow", None, Fraction(1, 2))))
 BANKED = random_instance(0, 8, aligned=True)
 
 PROBLEMS = [(MOVING, MOVES), (CROWDED, MemoryMap((Bank("ram"),), Fraction(1, 8))), (BANKED, BANKS)]
-
-HOUR_S = 3600.0
 
 
 @pytest.fixture(autouse=True)
@@ -71,24 +71,6 @@ class Relaxed:
         return placed
 
 
-def remembering(memory: WorkMemory, instance: Instance, banks: MemoryMap) -> PricedSpace:
-    space = PricedSpace(instance, banks)
-    space.work_memory = memory
-    return space
-
-
-def trials_of(space: PricedSpace, steps: Sequence[ExactStep]) -> list[Trial]:
-    candidates = [step.candidate for step in steps if step.candidate is not None]
-    measured = zip(candidates, space.evaluate(candidates), strict=True)
-    return [Trial(k, one, m, 0.0) for k, (one, m) in enumerate(measured)]
-
-
-def gone_on(space: PricedSpace, trials: Sequence[Trial], steps: int = 10_000) -> list[ExactStep]:
-    search = space.exact_search_after(trials, 7, lambda: HOUR_S)
-    assert search is not None
-    return list(itertools.islice(search, steps))
-
-
 def costs(space: PricedSpace, steps: Sequence[ExactStep]) -> list[float]:
     return [trial.measurement.metrics["cost"] for trial in trials_of(space, steps)]
 
@@ -103,12 +85,12 @@ def test_slices_solve_what_an_uninterrupted_search_solves(
     placed = relaxed.taken()
     assert len(placed) > 5
     memory = KeptTexts()
-    space = remembering(memory, instance, banks)
-    steps = list(itertools.islice(space.exact_search(), 5))
+    space = remembering(PricedSpace(instance, banks), memory)
+    steps = searched(space, 5)
     trials = trials_of(space, steps)
     found = costs(space, steps)
     for _ in range(len(whole) + 20):
-        steps = gone_on(remembering(memory, instance, banks), trials, 5)
+        steps = gone_on(remembering(PricedSpace(instance, banks), memory), trials, 5)
         trials += trials_of(space, steps)
         found += costs(space, steps)
         if steps[-1].complete:
@@ -122,11 +104,11 @@ def test_slices_solve_what_an_uninterrupted_search_solves(
 def test_no_choice_of_banks_is_lost_where_a_note_is_of_another_study() -> None:
     """The one that noted it knew a better placement than the one that reads it: the note brings that along."""
     memory = KeptTexts()
-    space = remembering(memory, BANKED, BANKS)
+    space = remembering(PricedSpace(BANKED, BANKS), memory)
     whole = list(space.exact_search())
     worst, *better = trials_of(space, whole)
     assert better
-    again = gone_on(remembering(memory, BANKED, BANKS), [worst])
+    again = gone_on(remembering(PricedSpace(BANKED, BANKS), memory), [worst])
     assert again[-1].complete
     assert again[-1].bound == whole[-1].bound
     assert min(costs(space, again)) == whole[-1].bound
@@ -140,9 +122,9 @@ def test_no_choice_of_banks_is_lost_where_a_note_is_of_another_study() -> None:
 )  # fmt: skip
 def test_a_damaged_note_says_nothing(damage: dict[str, Any]) -> None:
     memory = KeptTexts()
-    space = remembering(memory, MOVING, MOVES)
+    space = remembering(PricedSpace(MOVING, MOVES), memory)
     whole = list(PricedSpace(MOVING, MOVES).exact_search())
-    trials = trials_of(space, list(itertools.islice(space.exact_search(), 12)))
+    trials = trials_of(space, searched(space, 12))
     for name, text in memory.texts.items():
         memory.texts[name] = json.dumps(json.loads(text) | damage)
     last = gone_on(space, trials)[-1]
@@ -152,40 +134,19 @@ def test_a_damaged_note_says_nothing(damage: dict[str, Any]) -> None:
 def test_what_the_clock_broke_off_is_not_noted() -> None:
     memory = KeptTexts()
     left = itertools.chain([HOUR_S] * 30, itertools.repeat(0.0))
-    list(remembering(memory, MOVING, MOVES).exact_search(0, lambda: next(left)))
-    space = remembering(memory, MOVING, MOVES)
+    list(remembering(PricedSpace(MOVING, MOVES), memory).exact_search(0, lambda: next(left)))
+    space = remembering(PricedSpace(MOVING, MOVES), memory)
     whole = list(PricedSpace(MOVING, MOVES).exact_search())
     last = gone_on(space, [])[-1]
     assert (last.complete, last.bound) == (True, whole[-1].bound)
 
 
 def test_a_resumed_study_has_its_trials_at_once_and_ends_no_worse(tmp_path: Path) -> None:
-    store, kept = Store(f"sqlite:///{tmp_path}/s.db"), tmp_path / "kept.db"
-
-    def space() -> PricedSpace:
-        made = PricedSpace(BANKED, BANKS)
-        made.work_memory = KeptWork(EvaluationCache(kept), made)
-        return made
-
-    def run(study: Study, trials: int) -> float:
-        best = study.run(InProcessExecutor(study.space), Budget(trials=trials), handle_interrupts=False).best
-        assert best is not None
-        return best.measurement.metrics["cost"]
-
-    first = run(Study.create(store, "s", space(), "exhaustive", 3), 1)
-    before = list(store.trials("s"))
-    proposed = Study.resume(store, "s", space()).make_strategy().propose(10)
-    assert proposed == [trial.assignment for trial in Study.resume(store, "s", space()).trials()]
-    assert run(Study.resume(store, "s", space()), 100) < first
-    assert list(store.trials("s"))[: len(before)] == before
+    check_that_a_study_goes_on(lambda: PricedSpace(BANKED, BANKS), "cost", 100, tmp_path)
 
 
 def test_a_search_from_the_beginning_does_not_hang_on_what_was_noted() -> None:
-    memory = KeptTexts()
-    alone = list(PricedSpace(BANKED, BANKS).exact_search())
-    assert list(remembering(memory, BANKED, BANKS).exact_search()) == alone
-    assert list(remembering(memory, BANKED, BANKS).exact_search()) == alone
-    assert PricedSpace(BANKED, BANKS).exact_search_after([], 7, lambda: HOUR_S) is None
+    check_that_a_search_from_the_beginning_ignores_notes(lambda: PricedSpace(BANKED, BANKS), 10_000)
 
 
 def test_an_empty_bank_that_costs_nothing_is_not_lost() -> None:

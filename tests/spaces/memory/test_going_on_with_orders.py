@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,20 +9,21 @@ from typing import Any
 
 import pytest
 
-from kilotune.evaluators.executors.cache import EvaluationCache
-from kilotune.evaluators.executors.in_process import InProcessExecutor
-from kilotune.evaluators.executors.kept_work import KeptWork
-from kilotune.search.budget import Budget
-from kilotune.search.space import ExactStep, Trial
-from kilotune.search.store import Store
-from kilotune.search.study import Study
-from kilotune.search.work_memory import WorkMemory
+from kilotune.search.space import Trial
 from kilotune.spaces.memory import noted_search, order_search, ordered_placement
 from kilotune.spaces.memory.native import load_kernel
 from kilotune.spaces.memory.ordered_space import OrderedSpace
 from kilotune.spaces.memory.search_note import OrderSearchNote
 from tests.search.problems import KeptTexts
 from tests.spaces.memory.graphs import random_graph, wide_graph
+from tests.spaces.memory.resumed import (
+    check_that_a_search_from_the_beginning_ignores_notes,
+    check_that_a_study_goes_on,
+    gone_on,
+    remembering,
+    searched,
+    trials_of,
+)
 
 if load_kernel() is None:
     pytest.skip("no C compiler", allow_module_level=True)
@@ -33,8 +33,6 @@ WIDE = wide_graph(0, 5, 3)
 
 NOT_PROVED, ITS_ALIGNMENT = random_graph(22, 8), 4
 """Its least live sum is known at once, and no placement comes down to it: orders are drawn."""
-
-HOUR_S = 3600.0
 
 
 @pytest.fixture(autouse=True)
@@ -53,24 +51,6 @@ def refused(*_: object) -> object:
     raise AssertionError("this was done before")
 
 
-def remembering(memory: WorkMemory, graph: Any = WIDE, alignment: int = 1) -> OrderedSpace:
-    space = OrderedSpace(graph, alignment)
-    space.work_memory = memory
-    return space
-
-
-def trials_of(space: OrderedSpace, steps: Sequence[ExactStep]) -> list[Trial]:
-    candidates = [step.candidate for step in steps if step.candidate is not None]
-    measured = zip(candidates, space.evaluate(candidates), strict=True)
-    return [Trial(k, one, m, 0.0) for k, (one, m) in enumerate(measured)]
-
-
-def gone_on(space: OrderedSpace, trials: Sequence[Trial], steps: int) -> list[ExactStep]:
-    search = space.exact_search_after(trials, 7, lambda: HOUR_S)
-    assert search is not None
-    return list(itertools.islice(search, steps))
-
-
 def note_in(memory: KeptTexts) -> OrderSearchNote:
     ((_, text),) = memory.texts.items()
     return OrderSearchNote.from_json(json.loads(text))
@@ -83,15 +63,15 @@ def peak(trial: Trial) -> float:
 @pytest.mark.usefixtures("_few_sets")
 def test_windows_go_on_where_the_sets_are_over(monkeypatch: pytest.MonkeyPatch) -> None:
     memory = KeptTexts()
-    space = remembering(memory)
-    trials = trials_of(space, list(itertools.islice(space.exact_search(7), 12)))
+    space = remembering(OrderedSpace(WIDE), memory)
+    trials = trials_of(space, searched(space, 12))
     before = note_in(memory)
     assert before.sets >= 60
     assert before.in_vain > 0
     monkeypatch.setattr(order_search, "_beam", refused)
     monkeypatch.setattr(order_search, "_by_sets", refused)
     monkeypatch.setattr(ordered_placement._OrderedSearch, "_placing_in", placed_from(trials, before))
-    steps = gone_on(remembering(memory), trials, 4)
+    steps = gone_on(remembering(OrderedSpace(WIDE), memory), trials, 4)
     assert [step.bound for step in steps] == [before.bound_bytes] * 4
     assert all(step.candidate is None for step in steps)
     after = note_in(memory)
@@ -119,13 +99,13 @@ def test_sets_are_visited_again_until_all_runs_had_as_many_as_one_may(monkeypatc
     monkeypatch.setattr(order_search, "MOST_STATES", 200)
     monkeypatch.setattr(order_search, "_beam", lambda sums, width, rng: WIDE.file_order)
     memory = KeptTexts()
-    space = remembering(memory)
-    trials = trials_of(space, list(itertools.islice(space.exact_search(7), 5)))
+    space = remembering(OrderedSpace(WIDE), memory)
+    trials = trials_of(space, searched(space, 5))
     sets = [note_in(memory).sets]
     assert 0 < sets[0] < 200
     monkeypatch.setattr(order_search, "_beam", refused)
     for _ in range(6):
-        space = remembering(memory)
+        space = remembering(OrderedSpace(WIDE), memory)
         found = trials_of(space, gone_on(space, trials, 4))
         assert all(peak(trial) < min(map(peak, trials)) for trial in found)
         trials += found
@@ -142,11 +122,11 @@ def test_orders_that_were_drawn_are_not_drawn_again(monkeypatch: pytest.MonkeyPa
     other_order = order_search.other_order
     monkeypatch.setattr(ordered_placement, "other_order", lambda sums, rng: drawn.append(rng) or other_order(sums, rng))
     memory = KeptTexts()
-    space = remembering(memory, NOT_PROVED, ITS_ALIGNMENT)
-    trials = trials_of(space, list(itertools.islice(space.exact_search(7), 40)))
+    space = remembering(OrderedSpace(NOT_PROVED, ITS_ALIGNMENT), memory)
+    trials = trials_of(space, searched(space, 40))
     before = note_in(memory)
     assert 0 < before.others == len(drawn) < 40
-    steps = gone_on(remembering(memory, NOT_PROVED, ITS_ALIGNMENT), trials, 200)
+    steps = gone_on(remembering(OrderedSpace(NOT_PROVED, ITS_ALIGNMENT), memory), trials, 200)
     assert len(drawn) == 40
     assert note_in(memory).asked > before.asked
     assert steps[0].bound == before.bound_bytes
@@ -161,8 +141,8 @@ def test_orders_that_were_drawn_are_not_drawn_again(monkeypatch: pytest.MonkeyPa
 )  # fmt: skip
 def test_a_damaged_note_says_nothing(damage: dict[str, Any]) -> None:
     memory = KeptTexts()
-    space = remembering(memory, NOT_PROVED, ITS_ALIGNMENT)
-    first = list(itertools.islice(space.exact_search(7), 12))
+    space = remembering(OrderedSpace(NOT_PROVED, ITS_ALIGNMENT), memory)
+    first = searched(space, 12)
     trials = trials_of(space, first)
     ((name, text),) = memory.texts.items()
     memory.texts[name] = json.dumps(json.loads(text) | damage)
@@ -173,8 +153,8 @@ def test_a_damaged_note_says_nothing(damage: dict[str, Any]) -> None:
 
 def test_an_order_that_cannot_be_executed_is_not_begun_from() -> None:
     memory = KeptTexts()
-    space = remembering(memory)
-    trials = trials_of(space, list(itertools.islice(space.exact_search(7), 3)))
+    space = remembering(OrderedSpace(WIDE), memory)
+    trials = trials_of(space, searched(space, 3))
     ((name, text),) = memory.texts.items()
     memory.texts[name] = json.dumps(json.loads(text) | {"order": list(reversed(note_in(memory).order))})
     (*_, last) = gone_on(space, trials, 10_000)
@@ -182,31 +162,8 @@ def test_an_order_that_cannot_be_executed_is_not_begun_from() -> None:
 
 
 def test_a_resumed_study_has_its_trials_at_once_and_ends_no_worse(tmp_path: Path) -> None:
-    store, kept = Store(f"sqlite:///{tmp_path}/s.db"), tmp_path / "kept.db"
-
-    def space() -> OrderedSpace:
-        made = OrderedSpace(WIDE)
-        made.work_memory = KeptWork(EvaluationCache(kept), made)
-        return made
-
-    def run(study: Study, trials: int) -> float:
-        best = study.run(InProcessExecutor(study.space), Budget(trials=trials), handle_interrupts=False).best
-        assert best is not None
-        return peak(best)
-
-    first = run(Study.create(store, "s", space(), "exhaustive", 3), 1)
-    before = list(store.trials("s"))
-    proposed = Study.resume(store, "s", space()).make_strategy().propose(10)
-    assert proposed == [trial.assignment for trial in Study.resume(store, "s", space()).trials()]
-    assert run(Study.resume(store, "s", space()), 5) < first
-    assert list(store.trials("s"))[: len(before)] == before
+    check_that_a_study_goes_on(lambda: OrderedSpace(WIDE), "peak_bytes", 5, tmp_path)
 
 
 def test_a_search_from_the_beginning_does_not_hang_on_what_was_noted() -> None:
-    memory = KeptTexts()
-    alone = list(itertools.islice(OrderedSpace(WIDE).exact_search(7), 8))
-    space = remembering(memory)
-    assert list(itertools.islice(space.exact_search(7), 8)) == alone
-    gone_on(space, trials_of(space, alone), 4)
-    assert list(itertools.islice(space.exact_search(7), 8)) == alone
-    assert OrderedSpace(WIDE).exact_search_after([], 7, lambda: HOUR_S) is None
+    check_that_a_search_from_the_beginning_ignores_notes(lambda: OrderedSpace(WIDE), 8)
