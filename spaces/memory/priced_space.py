@@ -32,6 +32,7 @@ from kilotune.search.work_memory import NoMemory, WorkMemory
 from kilotune.spaces.memory.banks import MemoryMap
 from kilotune.spaces.memory.candidates import ALLOCATOR, SHIFTRY
 from kilotune.spaces.memory.checker import PlacementError, Residence, check_costs
+from kilotune.spaces.memory.earlier_placements import best_that_holds
 from kilotune.spaces.memory.instance import Instance
 from kilotune.spaces.memory.priced_candidates import OFFSETS, PLACED, SEARCHED, PricedCandidates
 from kilotune.spaces.memory.priced_exact import least_cost
@@ -100,8 +101,7 @@ class PricedSpace(PricedCandidates):
         it is random."""
         if not self.work_memory.keeps:
             return None
-        placed = [found for trial in trials if (found := self._placed(trial)) is not None]
-        known = min(placed, key=lambda one: one[0])[1] if placed else ()
+        known = best_that_holds(trials, "cost", self._placed) or ()
         return least_cost(self, seconds_left, PricedNotes(self.work_memory, self.fingerprint, True), known)
 
     def _placed(self, trial: Trial) -> tuple[Fraction, tuple[Residence, ...]] | None:

@@ -30,6 +30,7 @@ from kilotune.search.space import (
 from kilotune.search.work_memory import NoMemory, WorkMemory
 from kilotune.spaces.memory.candidates import ALLOCATOR, SHIFTRY, MemoryCandidates
 from kilotune.spaces.memory.checker import PlacementError, check_residences
+from kilotune.spaces.memory.earlier_placements import best_that_holds
 from kilotune.spaces.memory.exact import PlacementSearchStep, first_placement, minimise_peak
 from kilotune.spaces.memory.instance import Instance
 from kilotune.spaces.memory.noted_search import NotedSearch
@@ -113,8 +114,7 @@ class MemorySpace(MemoryCandidates):
         """From the best of the placements, with what was proved and how the work was divided as earlier runs of this seed have noted it."""
         if not self.work_memory.keeps:
             return None
-        placed = [offsets for trial in trials if (offsets := self.offsets_of(trial.assignment)) is not None]
-        begin = min(placed, key=self.peak_of, default=None)
+        begin = best_that_holds(trials, "peak_bytes", self._placed)
         peak = math.inf if begin is None else self.peak_of(begin)
         notes = self._notes(seed)
         note = notes.begin(peak)
@@ -140,6 +140,11 @@ class MemorySpace(MemoryCandidates):
         return NotedSearch(
             self.work_memory, ("placement search", self.fingerprint, seed), PlacementSearchNote.from_json
         )
+
+    def _placed(self, trial: Trial) -> tuple[int, IntArray] | None:
+        """Its peak in bytes and where it has the buffers; None where it is no placement, or buffers move."""
+        offsets = self.offsets_of(trial.assignment)
+        return None if offsets is None else (self.peak_of(offsets), offsets)
 
     def offsets_of(self, assignment: Assignment) -> IntArray | None:
         """Where a candidate has the buffers, in bytes, shape (buffers,); None where it is no placement, or buffers move."""
