@@ -170,6 +170,16 @@ def check_finite(array: RealArray, path: Path) -> None:
         raise InputError(str(path), place=place, expected=expected, found=str(array[index]))
 
 
+def round_to_float32(features: RealArray) -> RealArray:
+    """The array itself, every element rounded in place to the nearest float of 32 bits: an exported program's header takes features as
+    such, and so do ONNX files, so that a search must not see more digits than they do. `check_finite` has bounded them."""
+    elements = features.reshape(-1)
+    for start in range(0, elements.size, BLOCK_ELEMENTS):
+        block = elements[start : start + BLOCK_ELEMENTS]
+        block[:] = block.astype(np.float32)
+    return elements.reshape(features.shape)
+
+
 @contextmanager
 def _read_errors(path: Path, expected: str) -> Iterator[None]:
     """InputError for whatever a damaged file makes zipfile, its decompressors and NumPy's reader of headers raise."""

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from kilotune.codegen.array_files import BLOCK_ELEMENTS, RealArray, check_finite, read_array
+from kilotune.codegen.array_files import BLOCK_ELEMENTS, RealArray, check_finite, read_array, round_to_float32
 from kilotune.codegen.counts import counted
 from kilotune.codegen.diagnostics import InputError
 
@@ -20,7 +20,8 @@ Targets = NDArray[np.int64] | NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class Dataset:
-    """`features` (samples, features), row-major elements of X; `targets` (samples): labels from 0, or real targets."""
+    """`features` (samples, features), row-major elements of X, each a float of 32 bits as exported programs take them;
+    `targets` (samples): labels from 0, or real targets."""
 
     features: RealArray
     targets: Targets
@@ -46,9 +47,8 @@ def load_dataset(path: Path, feature_count: int, class_count: int | None, *, bin
         raise InputError(str(path), subject="data", expected=expected_columns, found=str(table.shape[1]))
     check_finite(table, path)
     targets = table[:, 0].copy()
-    if class_count is not None:
-        return Dataset(_without_first_column(table), _labels(targets, class_count, binary, path))
-    return Dataset(_without_first_column(table), targets)
+    features = round_to_float32(_without_first_column(table))
+    return Dataset(features, targets if class_count is None else _labels(targets, class_count, binary, path))
 
 
 def _without_first_column(table: RealArray) -> RealArray:

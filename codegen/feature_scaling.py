@@ -22,5 +22,6 @@ class FeatureScaling:
         return np.asarray(np.ldexp(1.0, np.asarray(self.exponents)), dtype=np.float64)
 
     def apply(self, features: RealArray) -> RealArray:
-        """Features as they are given [samples, features], as the program takes them."""
-        return np.asarray((features - np.asarray(self.offsets)) / self.factors)
+        """Features as they are given [samples, features], as the program takes them, computed in floats of 32 bits as by its header."""
+        moved = np.asarray(features, dtype=np.float32) - np.asarray(self.offsets, dtype=np.float32)
+        return np.asarray(moved.astype(np.float64) / self.factors)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from kilotune.codegen.array_files import RealArray, array_names, check_finite, read_array, read_table
+from kilotune.codegen.array_files import RealArray, array_names, check_finite, read_array, read_table, round_to_float32
 from kilotune.codegen.dataset import MOST_SAMPLES
 from kilotune.codegen.diagnostics import InputError
 
@@ -27,7 +27,8 @@ TEST_MARK = "test"
 
 @dataclass(frozen=True, eq=False)
 class SamplePart:
-    """`features` [samples, features], row-major elements of a sample; `targets` [samples], None where there are none."""
+    """`features` [samples, features], row-major elements of a sample, each a float of 32 bits; `targets` [samples],
+    None where there are none."""
 
     features: RealArray
     targets: RealArray | None
@@ -141,7 +142,7 @@ def _rows(path: Path, array: RealArray, shape: tuple[int, ...], subject: str) ->
         expected = f"samples of {'x'.join(map(str, wanted))}, as the model takes them, or their elements in that order"
         raise InputError(str(path), subject=subject, expected=expected, found="x".join(map(str, array.shape[1:])))
     check_finite(array, path)
-    return np.ascontiguousarray(array).reshape(len(array), -1)
+    return round_to_float32(np.ascontiguousarray(array).reshape(len(array), -1))
 
 
 def _marked(path: Path, whole: SamplePart) -> Samples:

@@ -13,8 +13,8 @@ from kilotune.codegen.feature_scaling import FeatureScaling
 from kilotune.codegen.fixed.arithmetic import quantise, quantise_features
 from tests.codegen.emit.compiled import COMPILERS, needs_compiler
 
-SCALING = FeatureScaling((3, -2), (0.0, 0.0))
-"""Without offsets, whose differences are rounded in floats of 32 bits."""
+SCALING = FeatureScaling((3, -2), (101325.0, float(np.float32(-0.3))))
+"""With offsets, whose differences are rounded in floats of 32 bits."""
 
 
 @needs_compiler

@@ -152,7 +152,7 @@ def test_features_far_from_zero_are_moved_by_what_a_short_float_holds(tmp_path: 
     ids=lambda case: case.name,
 )  # fmt: skip
 def test_no_scales_where_one_does_or_weights_cannot_take_them_over(case: Case, tmp_path: Path) -> None:
-    features = RANDOM.normal(0, 1, (40, 6)) * (1.0 if case.name == "even" else MIXED)
+    features = np.float32(RANDOM.normal(0, 1, (40, 6)) * (1.0 if case.name == "even" else MIXED)).astype(np.float64)
     bundle, _ = imported(case, features, tmp_path)
     assert bundle.scaling is None
     assert bundle.train is not None

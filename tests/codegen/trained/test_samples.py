@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from kilotune.codegen.dataset import load_dataset
 from kilotune.codegen.diagnostics import InputError
 from kilotune.codegen.trained.samples import read_samples
 
@@ -189,3 +190,17 @@ def test_a_table_without_a_line_is_refused(tmp_path: Path) -> None:
     (tmp_path / "d.csv").write_text("")
     with pytest.raises(InputError, match=r"d\.csv: expected at least one sample, found none"):
         read_samples(tmp_path / "d.csv", (1, 6))
+
+
+def test_features_are_floats_of_32_bits_as_the_header_takes_them_and_values_are_not(tmp_path: Path) -> None:
+    """A barometer's 101325.003 is not one of them: a search that saw it would claim another accuracy than the exported program has."""
+    table = np.column_stack([np.linspace(0.1, 0.4, 4), 101325 + np.linspace(0.001, 0.009, 4), np.full(4, 0.1)])
+    exact = table[:, 1:].astype(np.float32).astype(np.float64)
+    assert (exact != table[:, 1:]).all()
+    found = read_samples(write_table(tmp_path / "d.csv", table), (1, 2)).train
+    np.savez(tmp_path / "d.npz", X=table[:, 1:], y=table[:, 0])
+    again = read_samples(tmp_path / "d.npz", (1, 2)).train
+    loaded = load_dataset(tmp_path / "d.csv", 2, None)
+    for features, targets in ((part.features, part.targets) for part in (found, again, loaded)):
+        np.testing.assert_array_equal(features, exact)
+        np.testing.assert_array_equal(targets, table[:, 0])
