@@ -79,8 +79,11 @@ def _magnitudes(program: ir.Program, parameters: Mapping[str, FloatArray], featu
     found: dict[str, float] = {}
 
     def observe(step: OperationInstance, written: FloatArray, read: Sequence[FloatArray]) -> None:
-        name, magnitudes = step.operation.out.variable, np.abs(written)
-        most = float(magnitudes.max(initial=0.0, where=np.isfinite(magnitudes)))
+        name = step.operation.out.variable
+        most = max(float(written.max(initial=0.0)), -float(written.min(initial=0.0)))  # no copies of large steps
+        if not math.isfinite(most):
+            magnitudes = np.abs(written)
+            most = float(magnitudes.max(initial=0.0, where=np.isfinite(magnitudes)))
         found[name] = max(found.get(name, 0.0), most)
 
     run_float(program, parameters, features, observe)
