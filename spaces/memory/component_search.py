@@ -45,7 +45,7 @@ MOST_PAIRS = 40_000_000
 """Conflicting pairs of a component above which its lists of neighbours would not fit in memory: nothing is asked or ejected then."""
 
 MOST_BUFFERS = (1 << 20) - 1
-"""Ranks have 20 bits in placing.c."""
+"""Buffers of a component above which nothing is asked or ejected either."""
 
 FIRST_SHARE = 0.5
 """The share of the way from the best peak to the goal that is asked for; half of it after a failure, down to the least step."""

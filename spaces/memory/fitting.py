@@ -28,6 +28,9 @@ from kilotune.spaces.memory.orders import PlacementOrder
 from kilotune.spaces.memory.reference_search import fits_within_reference
 
 LONGEST_S = 1e8
+KEY_BITS = 62
+"""Of a capacity and the number of buffers together: placing.c orders by both in one integer."""
+
 QUICK_WORK = 10_000_000
 """Buffers looked at, in some hundredths of a second; a longer question can be ended from outside."""
 
@@ -36,7 +39,8 @@ def fits_within(
     buffers: BufferArrays, rank: PlacementOrder, capacity: int, work_limit: int, seconds: float = math.inf
 ) -> FitResult:
     """Ask the compiled search, or the plain one where there is no compiler. Sizes must be positive. After `seconds` the
-    compiled one stops; the plain one only knows its work limit."""
+    compiled one stops; the plain one only knows its work limit. STOPPED at once where the capacity is too large for the compiled one:
+    `2**KEY_BITS` bytes, divided by a power of two that is no less than the buffers are."""
     kernel = load_kernel()
     if kernel is None:
         return fits_within_reference(buffers, rank, capacity, work_limit)
@@ -44,6 +48,8 @@ def fits_within(
     rank = np.ascontiguousarray(rank, dtype=np.int32)
     offsets, report = np.zeros(len(buffers), dtype=np.int64), np.zeros(2, dtype=np.int64)
     blame = np.zeros(count, dtype=np.int64)
+    if capacity >= 1 << KEY_BITS - (len(buffers) - 1).bit_length():
+        return FitResult(FitStatus.STOPPED, offsets, np.iinfo(np.int64).max, 0, blame)
     columns = (begins, ends, buffers.size, buffers.alignment, rank)
     flag = StopFlag()
     limit_ns = int(max(seconds, 0.0) * 1e9) if seconds < LONGEST_S else UNLIMITED_NS

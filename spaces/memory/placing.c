@@ -10,7 +10,6 @@
 #include "clock.h"
 
 enum { NODES_PER_LOOK = 256 }; /* at the clock */
-enum { RANK_BITS = 20 }; /* a key is offset << RANK_BITS | rank: one comparison orders by both */
 enum { FITS = 0, FAILS = 1, STOPPED = 2, NO_MEMORY = 3 };
 
 static int64_t align_up(int64_t address, int64_t alignment)
@@ -27,10 +26,10 @@ typedef struct {
 } Undo;
 
 typedef struct {
-    int32_t n, sections;
+    int32_t n, sections, rank_bits; /* a key is offset << rank_bits | rank: one comparison orders by both */
     const int32_t *lo, *hi, *rank;
     const int64_t *size, *alignment;
-    int64_t capacity;
+    int64_t capacity, rank_mask;
     int64_t *floor;    /* of an unplaced buffer: the lowest offset above all that are placed and conflict */
     int64_t *waiting;  /* of a section: bytes of its unplaced buffers */
     int64_t *crossing; /* of a section: unplaced buffers that are live in it and in the one before */
@@ -99,8 +98,8 @@ static int sections_fit(Search *s, const int64_t *keys, int32_t m, int32_t left,
     *sole = -1;
     for (int32_t i = left; i <= right; i++) next[i] = i;
     for (int32_t k = 0; k < m; k++) {
-        int32_t b = s->by_rank[keys[k] & ((1 << RANK_BITS) - 1)];
-        int64_t lowest = keys[k] >> RANK_BITS;
+        int32_t b = s->by_rank[keys[k] & s->rank_mask];
+        int64_t lowest = keys[k] >> s->rank_bits;
         int32_t owned = 0;
         for (int32_t i = unpainted(next, s->lo[b]); i < s->hi[b]; i = unpainted(next, i)) {
             if (lowest + s->waiting[i] > s->capacity) {
@@ -117,19 +116,19 @@ static int sections_fit(Search *s, const int64_t *keys, int32_t m, int32_t left,
     }
     for (int32_t i = left; i <= right; i++) next[i] = i;
     for (int32_t k = 0; k < m; k++) {
-        int32_t b = s->by_rank[keys[k] & ((1 << RANK_BITS) - 1)];
+        int32_t b = s->by_rank[keys[k] & s->rank_mask];
         for (int32_t i = unpainted(next, s->lo[b]); i < s->hi[b]; i = unpainted(next, i)) {
             if (owner[i] == k) {
                 i++;
                 continue;
             }
-            s->second[i] = keys[k] >> RANK_BITS;
+            s->second[i] = keys[k] >> s->rank_bits;
             next[i] = i + 1;
         }
     }
     for (int32_t k = 0; k < m && *sole < 0; k++) {
         if (!s->owns_all[k]) continue;
-        int32_t b = s->by_rank[keys[k] & ((1 << RANK_BITS) - 1)];
+        int32_t b = s->by_rank[keys[k] & s->rank_mask];
         int64_t top = s->floor[b] + s->size[b];
         int32_t i = s->lo[b];
         while (i < s->hi[b] && s->second[i] >= top) i++;
@@ -216,7 +215,7 @@ static int64_t waiting_floor(const Search *s, int32_t b, int64_t last, int64_t l
         int32_t c = s->neighbours[i];
         if (!s->unplaced[c]) continue;
         int64_t at = s->floor[c];
-        if ((at << RANK_BITS | s->rank[c]) <= last && at < least_open_top) at = least_open_top;
+        if ((at << s->rank_bits | s->rank[c]) <= last && at < least_open_top) at = least_open_top;
         if (at + s->size[c] < lowest) lowest = at + s->size[c];
     }
     return lowest == INT64_MAX ? s->capacity : align_up(lowest, s->alignment[b]);
@@ -238,7 +237,7 @@ static int solve(Search *s, const int32_t *list, int32_t m, int32_t left, int32_
         int32_t b = list[k];
         int64_t top = s->floor[b] + s->size[b];
         if (top < least_top) least_top = top;
-        if ((s->floor[b] << RANK_BITS | s->rank[b]) > last && top < least_open_top) least_open_top = top;
+        if ((s->floor[b] << s->rank_bits | s->rank[b]) > last && top < least_open_top) least_open_top = top;
     }
     if (least_open_top == INT64_MAX) return FAILS;
     int64_t *keys = malloc((sizeof *keys + sizeof *list) * (size_t)m);
@@ -248,14 +247,14 @@ static int solve(Search *s, const int32_t *list, int32_t m, int32_t left, int32_
     for (int32_t k = 0; k < m; k++) {
         int32_t b = list[k];
         int64_t lowest = s->floor[b];
-        if ((lowest << RANK_BITS | s->rank[b]) <= last)
+        if ((lowest << s->rank_bits | s->rank[b]) <= last)
             lowest = waiting_floor(s, b, last, least_open_top);
         if (lowest + s->size[b] > s->capacity) {
             cut(s, lowest + s->size[b]);
             for (int32_t j = s->lo[b]; j < s->hi[b]; j++) s->blame[j]++;
             goto done;
         }
-        int64_t key = lowest << RANK_BITS | s->rank[b];
+        int64_t key = lowest << s->rank_bits | s->rank[b];
         int32_t at = k;
         while (at > 0 && keys[at - 1] > key) {
             keys[at] = keys[at - 1];
@@ -266,8 +265,8 @@ static int solve(Search *s, const int32_t *list, int32_t m, int32_t left, int32_
     int32_t sole;
     if (!sections_fit(s, keys, m, left, right, last, &sole)) goto done;
     for (int32_t k = sole < 0 ? 0 : sole; k < m; k++) {
-        int32_t b = s->by_rank[keys[k] & ((1 << RANK_BITS) - 1)];
-        if (s->floor[b] != keys[k] >> RANK_BITS || keys[k] <= last) continue; /* passed over before */
+        int32_t b = s->by_rank[keys[k] & s->rank_mask];
+        if (s->floor[b] != keys[k] >> s->rank_bits || keys[k] <= last) continue; /* passed over before */
         if (sole < 0 && s->floor[b] >= least_top) break; /* another one fits below it whole */
         size_t mark = s->trail_length;
         int hatless, splits, placed = place(s, b, &hatless, &splits);
@@ -278,7 +277,7 @@ static int solve(Search *s, const int32_t *list, int32_t m, int32_t left, int32_
         if (placed) {
             int32_t count = 0;
             for (int32_t i = 0; i < m; i++)
-                if (i != k) rest[count++] = s->by_rank[keys[i] & ((1 << RANK_BITS) - 1)];
+                if (i != k) rest[count++] = s->by_rank[keys[i] & s->rank_mask];
             int64_t after = sole < 0 ? keys[k] : last;
             result = splits ? solve_parts(s, rest, count, left, right, after)
                             : solve(s, rest, count, left, right, after);
@@ -292,7 +291,8 @@ done:
     return result;
 }
 
-/* Is there a placement of `n` connected buffers within `capacity`? `rank` is a permutation: who is tried first.
+/* Is there a placement of `n` connected buffers within `capacity`, which is below 2^(62 - bits of a rank)? `rank` is a permutation: who is
+ * tried first.
  * FITS fills `offset`; FAILS sets report[1] to a peak that every placement reaches. report[0]: nodes visited.
  * Work is counted in buffers looked at: a node costs as many as wait in it. The clock stops it after `nanoseconds`,
  * and another thread by `stop`. */
@@ -304,6 +304,8 @@ int kilotune_search(int32_t n, int32_t sections, const int32_t *lo, const int32_
     Search s = {.n = n, .sections = sections, .lo = lo, .hi = hi, .rank = rank, .size = size, .alignment = alignment,
                 .capacity = capacity, .offset = offset, .blame = blame, .work_limit = work_limit, .least_excess = INT64_MAX,
                 .trail_room = 4096, .deadline = INT64_MAX, .stop = stop};
+    while (n - 1 >> s.rank_bits) s.rank_bits++;
+    s.rank_mask = ((int64_t)1 << s.rank_bits) - 1;
     if (nanoseconds < INT64_MAX / 2) s.deadline = nanoseconds_now() + nanoseconds;
     int result = NO_MEMORY;
     int32_t *list = malloc(sizeof *list * (size_t)n);

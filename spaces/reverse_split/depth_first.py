@@ -26,6 +26,12 @@ from kilotune.spaces.reverse_split.splits import (
 MOST_DEPTH = 192
 """The greatest depth of kernels that splitting.c takes."""
 
+MOST_SUMS = 32
+"""The most final sums that splitting.c takes."""
+
+LARGEST_SIDE = (1 << 15) - 1
+"""The most columns, or rows, that splitting.c takes."""
+
 LARGEST_WEIGHT = 1 << 30
 """The largest count of a sum that splitting.c takes."""
 
@@ -84,7 +90,7 @@ def search_splits(
     seed: int = 0,
     seconds_left: Callable[[], float] = lambda: math.inf,
 ) -> SplitReport | None:
-    """Plans, best first; None without a C compiler, or for weights that do not fit its integers.
+    """Plans, best first; None without a C compiler, or for weights or kernels that do not fit its integers, or too many sums.
 
     `halvings`: how many every program needs. The search ends where `seconds_left()` is no more, with what it has. MemoryError.
     """
@@ -94,6 +100,8 @@ def search_splits(
         return None
     west, south, east, north = _box(start)
     height = north - south + 1
+    if len(start) > MOST_SUMS or max(east - west + 1, height) > LARGEST_SIDE:
+        return None
     terms = [((x - west) * height + y - south, w) for total in start for (x, y), w in total]
     sizes = np.array([len(total.terms) for total in start], dtype=np.int32)
     cells = np.array(terms, dtype=np.int32).reshape(-1, 2)

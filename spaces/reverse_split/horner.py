@@ -30,6 +30,9 @@ from kilotune.spaces.reverse_split.walk_writer import WalkWriter
 LARGEST_WEIGHT = 1 << 11
 """Units; kernels of larger weights have no table."""
 
+LARGEST_IMAGE = 1 << 18
+"""Units; of a larger image the table of what halvings make would take hundreds of megabytes."""
+
 LEAST_REGISTERS = 3
 
 FEWEST_DIGITS = 1.5
@@ -63,6 +66,11 @@ class HornerKernels:
     def largest(self) -> int:
         """The largest weight in magnitude."""
         return max(walk.largest for walk in self.walks)
+
+    @property
+    def has_tables(self) -> bool:
+        """Whether there is room for what annealing looks up: `LARGEST_WEIGHT`, `LARGEST_IMAGE`."""
+        return self.largest <= LARGEST_WEIGHT and self.image <= LARGEST_IMAGE
 
     @property
     def weights(self) -> tuple[int, ...]:
@@ -110,14 +118,14 @@ def horner_plans(
     costs: Costs = INSTRUCTIONS,
 ) -> Iterator[Plan | None]:
     """Plans of the sums (units of `2**-depth`; none zero), one sum after the other with the same constants, and None on the way to each;
-    without an end, of ever longer searches, the first one in about so many seconds. None at all for weights of more than
-    `LARGEST_WEIGHT` or of few digits, which need no constants, and where the registers hold too few.
+    without an end, of ever longer searches, the first one in about so many seconds. None at all where a table would be too large
+    (`has_tables`), for weights of few digits, which need no constants, and where the registers hold too few.
 
     Besides results that wait a plan takes at most `registers`; with `image_stays` the image is one of them."""
     if registers < LEAST_REGISTERS:
         return
     kernels, generator = horner_kernels(sums, depth, target, registers - 1), random.Random(seed)
-    if kernels.largest > LARGEST_WEIGHT or kernels.digits < FEWEST_DIGITS * len(kernels.weights):
+    if not kernels.has_tables or kernels.digits < FEWEST_DIGITS * len(kernels.weights):
         return
     powers = [3**power for power in range(kernels.constants)]  # of which every weight is a sum, if there are enough
     constants = tuple(dict.fromkeys([kernels.image] * image_stays + powers))[: kernels.constants]

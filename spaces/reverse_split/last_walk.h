@@ -4,7 +4,8 @@
 #define KILOTUNE_LAST_WALK_H
 
 enum { PAIR = 2, CHANGES = 4, MOST_CHANGES = 3, MOST_CELLS = 16, MOST_BEFORE = 3, MOST_BEGUN = 1 << 17, TABLE = 1 << 16, RANKS = 1 << 12, FINE = 16, ELSEWHERE = 4 * UNIT };
-/* FINE: ranks an instruction; ELSEWHERE: what a weight is thought to take that is no sum of the two constants. */
+/* FINE: ranks an instruction; what ranks beyond the last one is as good as that; ELSEWHERE: what a weight is thought to take that is no sum of
+ * the two constants. */
 
 typedef struct {
     int32_t cost[2], rank, parent; /* cost: without and with a term of the last cell that the move from there adds; parent: in the beam before */
@@ -112,17 +113,23 @@ static void change_on(Beam *b, const Stop *from, Stop next, int32_t spent)
     }
 }
 
+static int32_t rank_of(const Stop *stop)
+{
+    int32_t rank = stop->rank / (UNIT / FINE);
+    return rank < RANKS ? rank : RANKS - 1; /* cells may lie hundreds of moves apart */
+}
+
 /* The best stops of the table, which is empty then. */
 static int32_t take_best(Beam *b, Stop *beam)
 {
     int32_t counts[RANKS] = {0}, most = 0, taken = 0, kept = 0;
     for (int32_t i = 0; i < TABLE; i++)
-        if (b->table[i].count != NONE) counts[(b->table[i].rank * 16 / UNIT) & (RANKS - 1)]++;
+        if (b->table[i].count != NONE) counts[rank_of(b->table + i)]++;
     while (most < RANKS && taken + counts[most] <= b->width) taken += counts[most++];
     for (int32_t i = 0; i < TABLE; i++) {
         Stop *stop = b->table + i;
-        if (stop->count != NONE && (stop->rank * 16 / UNIT < most || (stop->rank * 16 / UNIT == most && kept < b->width - taken))) {
-            kept += stop->rank * 16 / UNIT == most;
+        if (stop->count != NONE && (rank_of(stop) < most || (rank_of(stop) == most && kept < b->width - taken))) {
+            kept += rank_of(stop) == most;
             *beam++ = *stop;
         }
         stop->count = NONE;

@@ -18,7 +18,6 @@ from kilotune.spaces.reverse_split.cell_annealing import IMPOSSIBLE, AnnealedPro
 from kilotune.spaces.reverse_split.constants import chain_of
 from kilotune.spaces.reverse_split.horner import (
     FEWEST_DIGITS,
-    LARGEST_WEIGHT,
     HornerKernels,
     far_price,
     horner_kernels,
@@ -57,13 +56,13 @@ def nested_plans(
     costs: Costs = INSTRUCTIONS,
 ) -> Iterator[Plan | None]:
     """Plans of at most `most_nested` sums (units of `2**-depth`; none zero) in so many registers, the results kept, and None on the way to
-    each; without an end, each in about so many seconds. None at all for weights of more than `LARGEST_WEIGHT` or of few digits,
+    each; without an end, each in about so many seconds. None at all where a table would be too large, for weights of few digits,
     which need no constants, and where there are too many sums. With `image_stays` there is a further result: the image or a half of
     it, a quarter, ..., for kernels that follow."""
     if not 0 < len(sums) <= most_nested(registers):
         return
     kernels, generator = horner_kernels(sums, depth, target, registers - 1), random.Random(seed)
-    if kernels.largest > LARGEST_WEIGHT or kernels.digits < FEWEST_DIGITS * len(kernels.weights):
+    if not kernels.has_tables or kernels.digits < FEWEST_DIGITS * len(kernels.weights):
         return
     turns = int(min(max(seconds * TURNS_A_SECOND, LEAST_ANNEALED), MOST_ANNEALED))
     start = WalkChoice(_first_constants(kernels, image_stays), tuple(range(len(sums))), kernels.walks, IMPOSSIBLE)

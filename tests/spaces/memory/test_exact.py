@@ -15,7 +15,7 @@ from kilotune.spaces.memory.checker import check_placement
 from kilotune.spaces.memory.csv_files import read_instance
 from kilotune.spaces.memory.exact import PlacementSearchStep, minimise_peak
 from kilotune.spaces.memory.fit_result import FitStatus
-from kilotune.spaces.memory.fitting import fits_within
+from kilotune.spaces.memory.fitting import KEY_BITS, fits_within
 from kilotune.spaces.memory.instance import Instance, Placement
 from kilotune.spaces.memory.native import load_kernel
 from kilotune.spaces.memory.reference_search import fits_within_reference
@@ -60,6 +60,34 @@ def test_the_compiled_search_visits_what_the_plain_one_does(instance: Instance, 
         if compiled.status is FitStatus.FITS:
             assert compiled.nodes == plain.nodes
             assert (compiled.offsets == plain.offsets).all()
+
+
+def scaled(instance: Instance, factor: int) -> Instance:
+    return make(*((b.lower, b.upper, factor * b.size, factor * b.alignment) for b in instance.buffers))
+
+
+@settings(max_examples=60)
+@given(instances(most=9), st.integers(0, 99), st.integers(0, 3))
+def test_terabytes_are_searched_as_bytes_are(instance: Instance, seed: int, slack: int) -> None:
+    """Offsets and ranks that share an integer keep apart up to the largest capacity that is searched at all."""
+    if load_kernel() is None:
+        pytest.skip("no C compiler")
+    for members in BufferArrays.of(instance).occupied_components():
+        small = BufferArrays.of(instance).subset(members)
+        rank, capacity = permutation(len(small), seed), int(small.section_bytes.max()) + slack
+        factor = (1 << KEY_BITS - (len(small) - 1).bit_length()) // max(capacity + 1, 8)
+        large = BufferArrays.of(scaled(instance, factor)).subset(members)
+        few, many = (
+            fits_within(small, rank, capacity, UNLIMITED),
+            fits_within(large, rank, factor * capacity, UNLIMITED),
+        )
+        assert (many.status, many.nodes) == (few.status, few.nodes)
+        if few.status is FitStatus.FITS:
+            assert (many.offsets == factor * few.offsets).all()
+        else:
+            assert many.least_peak == factor * few.least_peak
+        too_much = fits_within(large, rank, 1 << KEY_BITS, UNLIMITED)
+        assert (too_much.status, too_much.nodes) == (FitStatus.STOPPED, 0)
 
 
 @pytest.mark.parametrize("seed", range(12))

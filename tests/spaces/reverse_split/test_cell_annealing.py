@@ -99,6 +99,20 @@ def test_prices_are_those_of_the_definitions(target: str, dropped: int, halvings
 
 
 @pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("large", [81, 1 << 24])
+def test_sums_of_constants_beyond_all_weights_are_no_weights(target: str, large: int) -> None:
+    """Powers of three where all weights are small: what five constants come to is far from any weight, or from all memory."""
+    total = Sum.of({(0, 0): 3, (1, 0): -3, (0, 1): 2, (1, 1): 1})
+    prepared = horner_kernels([total], 1, target, 5)
+    start = WalkChoice((1, 3, 9, 27, large), (0,), prepared.walks, IMPOSSIBLE)
+    problem = AnnealedProblem(target, prepared.image, 0, 0, FAR)
+    assert priced(problem, start).cost == length(problem, prepared, start)
+    found = [one for one in annealed(problem, start, 4_000, 1) if one is not None][-1]
+    assert found.possible
+    assert found.cost == length(problem, prepared, found)
+
+
+@pytest.mark.parametrize("target", TARGETS)
 def test_a_search_gains_keeps_what_is_fixed_and_says_its_price(target: str) -> None:
     generator = random.Random(target)
     prepared = kernels(generator, 3, target)

@@ -89,6 +89,21 @@ def found_by_the_beam(problem: ChangingProblem) -> ChangingProgram:
 
 
 @needs_compiler
+@pytest.mark.parametrize("target", TARGETS)
+def test_a_beam_walks_over_cells_that_lie_hundreds_of_moves_apart(target: str) -> None:
+    """Its stops take more instructions than they have ranks for."""
+    cells = [(150 * (number % 3) * (-1) ** number, 150 * (number // 3)) for number in range(6)]
+    far = Sum.of({cell: 2 * (number % 7) + 1 for number, cell in enumerate(cells)})
+    sums = [total.scaled(1 << SPARE) for total in (Sum.of({(0, 0): 3, (1, 0): 5}), far)]
+    problem = ChangingProblem(horner_kernels(sums, DEPTH + SPARE, target, 3), 4, True, 0.0)
+    assert problem.has_beam
+    best = found_by_the_beam(problem)
+    plan = changing_plan(best)
+    assert list(computed(plan)) == sums
+    assert 256 < len(plan.steps) <= best.cost / UNIT
+
+
+@needs_compiler
 def test_constants_change_on_the_way() -> None:
     (total,) = kernels(5, 1, side=5)
     prepared = horner_kernels([total], DEPTH + SPARE, "scamp5", 5)

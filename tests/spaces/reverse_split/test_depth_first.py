@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from kilotune.codegen.scamp.plan import Plan, computed
 from kilotune.codegen.scamp.sums import Sum
 from kilotune.experiments.problems.reverse_split.filters import FILTERS
-from kilotune.spaces.reverse_split.depth_first import SplitLimits, search_splits
+from kilotune.spaces.reverse_split.depth_first import LARGEST_SIDE, MOST_SUMS, SplitLimits, search_splits
 from kilotune.spaces.reverse_split.measuring import SplitProblem
 from kilotune.spaces.reverse_split.native import load_kernel
 from kilotune.spaces.reverse_split.ordering import OrderWeights
@@ -47,6 +47,18 @@ def brute_force(state: Sums, depth: int, registers: int) -> float:
         return least[key]
 
     return visit(state)
+
+
+@pytest.mark.parametrize("descends", [False, True])
+def test_more_sums_or_cells_than_it_can_hold_are_left_to_others(descends: bool) -> None:
+    limits = SplitLimits(300, descends=descends)
+    many = tuple(Sum.of({(0, 0): 2 * number + 3, (1, 0): number + 1}) for number in range(MOST_SUMS + 1))
+    report = search_splits(many[:-1], 4, limits, OrderWeights())
+    assert report is not None
+    assert report.nodes > 0
+    assert search_splits(many, 4, limits, OrderWeights()) is None
+    for far in ((LARGEST_SIDE, 0), (0, LARGEST_SIDE)):
+        assert search_splits((Sum.of({(0, 0): 1, far: 1}),), 0, limits, OrderWeights()) is None
 
 
 @pytest.mark.slow

@@ -16,7 +16,7 @@ from kilotune.codegen.scamp.sums import Sum
 from kilotune.spaces.reverse_split import horner as module
 from kilotune.spaces.reverse_split.cell_walks import CellWalk, cell_walk, spiral
 from kilotune.spaces.reverse_split.constants import chain_of
-from kilotune.spaces.reverse_split.horner import LARGEST_WEIGHT, horner_kernels, horner_plans
+from kilotune.spaces.reverse_split.horner import LARGEST_IMAGE, LARGEST_WEIGHT, horner_kernels, horner_plans
 from kilotune.spaces.reverse_split.plan_writer import PlanWriter
 from kilotune.spaces.reverse_split.scheduling import fitted
 from kilotune.spaces.reverse_split.term_prices import MISSING, absorptions, term_prices, walked, weight_tables
@@ -130,4 +130,5 @@ def test_several_kernels_share_their_constants(monkeypatch: pytest.MonkeyPatch) 
 def test_what_has_no_table_is_left_alone() -> None:
     assert not list(horner_plans([Sum.of({(0, 0): 3, (1, 0): -1, (2, 0): 2})], 4, "scamp5", 6, 0))
     assert not list(horner_plans([Sum.of({(0, 0): LARGEST_WEIGHT + 1, (1, 0): 1})], 4, "scamp5", 6, 0))
+    assert not list(horner_plans([Sum.of({(0, 0): 21, (1, 0): 13})], LARGEST_IMAGE.bit_length(), "scamp5", 6, 0))
     assert not list(horner_plans([Sum.of({(0, 0): 43, (1, 0): 21})], 4, "scamp5", 2, 0))
