@@ -20,7 +20,8 @@ WORTH_SAYING_S = 1.0
 
 def usage_sentence(result: Result, objectives: Sequence[Objective], asked: Budget, used_s: float) -> str:
     """`Used 24.1 of 60 s: ...`. `asked`: the command's budget; `used_s`: until the search ended, without the replay of a study that is
-    gone on with. All seconds in it are the command's, from its beginning, as the budget's are, as if there had been no replay; one of a
+    gone on with. All seconds in it are the command's, from its beginning, as the budget's are, as if there had been no replay, and the last tenth
+    is of the search's own; a replay of a
     second or more is said besides, and so is what passed before the search began. What it calls the best is the search's: where another
     trial is the result's, chosen after the search, it says so. Empty without a run."""
     if result.course is None:
@@ -31,7 +32,7 @@ def usage_sentence(result: Result, objectives: Sequence[Objective], asked: Budge
         parts.append(
             f"proved {extreme(objectives[0])} {metric_label(objectives[0].metric)} after {course.proved_s:.1f} s"
         )
-    parts.append(_last_share(course, objectives, result.best))
+    parts.append(_last_share(course, used_s - LAST_SHARE * result.course.seconds, objectives, result.best))
     if course.improvements and course.improvements[0][0] > asked.seconds and result.evaluations == course.trials:
         parts.append(
             f"there was none within the budget, and a search goes on up to {FIRST_ANSWER_S:g} s for a first one"
@@ -76,20 +77,20 @@ def _share(course: Course, asked: Budget, used_s: float) -> str:
     return f"{used_s:.1f} s" if math.isinf(asked.seconds) else f"{used_s:.1f} of {asked.seconds:g} s"
 
 
-def _last_share(course: Course, objectives: Sequence[Objective], shown: Trial | None) -> str:
+def _last_share(course: Course, begins_s: float, objectives: Sequence[Objective], shown: Trial | None) -> str:
+    """What the last tenth of the search brought, which began after `begins_s`."""
     if not course.improvements:
         return "nothing better than what was known"
     since_s, best = course.improvements[-1]
-    begins_s = (1.0 - LAST_SHARE) * course.seconds
     earlier = [trial for found_s, trial in course.improvements if found_s <= begins_s]
     found, chosen = f"the best came after {since_s:.1f} s", ""
     if shown is not None and shown.number != best.number:
         found = f"the search's own best, trial {best.number}, came after {since_s:.1f} s"
         chosen = f" (trial {shown.number}, which is shown, was chosen after the search)"
     if since_s <= begins_s:
-        return f"{found}, the last tenth of the time brought nothing{chosen}"
+        return f"{found}, the last tenth of the search brought nothing{chosen}"
     change = f", which brought {_change(earlier[-1], best, objectives)}" if earlier else ""
-    return f"{found}, in the last tenth of the time{change}{chosen}"
+    return f"{found}, in the last tenth of the search{change}{chosen}"
 
 
 def _change(before: Trial, after: Trial, objectives: Sequence[Objective]) -> str:

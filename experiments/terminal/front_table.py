@@ -59,4 +59,6 @@ def _title(front: Sequence[Trial], objectives: Sequence[Objective], reference: R
     limits = ", ".join(
         f"{metric_label(o.metric)} {number(loss)}" for o, loss in zip(objectives, reference, strict=True)
     )
+    if volume == 0.0:  # of several objectives points may well be better in all but one
+        return f"{points}, hypervolume 0, as none is better in each objective than {limits}"
     return f"{points}, hypervolume {100 * volume:.2f} % of what is better than {limits}"

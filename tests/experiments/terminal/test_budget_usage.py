@@ -45,7 +45,7 @@ def said(
             1.3,
             7.1,
             None,
-            "Used 7.1 of 5 s (the search began after 5.8 s): the best came after 7.1 s, in the last tenth of the time; "
+            "Used 7.1 of 5 s (the search began after 5.8 s): the best came after 7.1 s, in the last tenth of the search; "
             "there was none within the budget, and a "
             "search goes on up to 5 s for a first one.",
             id="nothing within the budget: 5.8 s were for the input",
@@ -56,7 +56,7 @@ def said(
             5.0,
             1.5,
             "Used 5.0 of 5 s (the search began after 3.0 s): proved least peak bytes after 4.5 s; the best came after "
-            "4.0 s, the last tenth of the time "
+            "4.0 s, the last tenth of the search "
             "brought nothing.",
             id="proved",
         ),
@@ -65,9 +65,8 @@ def said(
             2.0,
             5.0,
             None,
-            "Used 5.0 of 5 s (the search began after 3.0 s): the best came after 4.7 s, in the last tenth of the time, which brought "
-            "peak bytes 100 -> 99.",
-            id="the last tenth is the command's: from 4.5 s on, where the search's own was from 4.8 s",
+            "Used 5.0 of 5 s (the search began after 3.0 s): the best came after 4.7 s, the last tenth of the search brought nothing.",
+            id="the last tenth is the search's: from 4.8 s on, where the command's was from 4.5 s",
         ),
     ],
 )
@@ -80,7 +79,7 @@ def test_all_seconds_are_counted_from_the_beginning_of_the_command(
 def test_a_budget_of_trials_has_no_end_in_seconds() -> None:
     text = said((0.5,), 2.0, 3.0, Budget(math.inf, 1))
     assert text == (
-        "Used 1 of 1 trial (the search began after 1.0 s): the best came after 1.5 s, the last tenth of the time brought "
+        "Used 1 of 1 trial (the search began after 1.0 s): the best came after 1.5 s, the last tenth of the search brought "
         "nothing."
     )
     assert said((0.5,), 2.0, 2.9, Budget(math.inf, 1)).startswith("Used 1 of 1 trial: the best came after 1.4 s")
@@ -90,7 +89,7 @@ def test_a_replay_is_no_part_of_what_was_used() -> None:
     text = said((0.5,), 2.0, 5.0, Budget(seconds=5.0), replay_s=29.53)
     assert text == (
         "Used 5.0 of 5 s (after 29.5 s of going through what was known; the search began after 3.0 s): the best came after 3.5 s, "
-        "the last tenth of the time brought nothing."
+        "the last tenth of the search brought nothing."
     )
     assert "going through" not in said((0.5,), 2.0, 5.0, Budget(seconds=5.0), replay_s=0.4)
 
@@ -106,6 +105,6 @@ def test_a_value_that_the_table_does_not_show_is_said_to_be_of_another_trial() -
     """What a descent by linked bytes comes to is no trial of the search, whose own best is worth another number."""
     text = said((0.5, 1.99), 2.0, 2.0, Budget(seconds=2), shown=trial(7, 60.0))
     assert text == (
-        "Used 2.0 of 2 s: the search's own best, trial 1, came after 2.0 s, in the last tenth of the time, which brought peak bytes "
+        "Used 2.0 of 2 s: the search's own best, trial 1, came after 2.0 s, in the last tenth of the search, which brought peak bytes "
         "100 -> 99 (trial 7, which is shown, was chosen after the search)."
     )
