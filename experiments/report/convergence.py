@@ -69,8 +69,7 @@ def convergence_section(reported: ReportData) -> Section:
 
 
 def _improved(reported: ReportData, place: int) -> _ImprovedObjective:
-    measured = ((trial.elapsed_s, trial.measurement) for trial in reported.trials)
-    curve = best_so_far(measured, reported.ranking, reported.seconds, place)
+    curve = best_so_far(reported.study.book.each_measurement(), reported.ranking, reported.seconds, place)
     return _ImprovedObjective(place, reported.ranking.objectives[place], curve)
 
 
