@@ -9,10 +9,14 @@ from functools import partial
 import numpy as np
 import pytest
 
+from kilotune.evaluators.executors.in_process import InProcessExecutor
 from kilotune.search import trial_book
-from kilotune.search.front import Ranking
+from kilotune.search.budget import Budget
+from kilotune.search.front import Front, Ranking
 from kilotune.search.kept_trials import KeptTrials
 from kilotune.search.space import Constraint, Direction, Measurement, Objective, Trial
+from kilotune.search.study import Study
+from kilotune.search.telling_trials import telling_trials
 from kilotune.search.trial_book import TrialBook
 from tests.search.problems import FlatProblem
 
@@ -86,3 +90,17 @@ def test_a_candidate_has_the_trial_that_was_measured_to_the_end(book: TrialBook)
     for trial in trials:
         assert book.trial_of(trial.assignment) == whole.get(str(trial.assignment))
     assert book.trial_of({"d0": 10}) is None
+
+
+def test_the_trials_that_tell_are_all_improvements_the_front_and_others_evenly() -> None:
+    study = Study(SPACE, "random", 3)
+    study.run(InProcessExecutor(SPACE), Budget(trials=400))
+    trials = study.trials()
+    told = dict(telling_trials(study, study.each_trial(), len(trials), 50))
+    assert all(trials[place] == trial for place, trial in told.items())
+    assert {trial.number for trial in study.front.trials} <= {trial.number for trial in told.values()}
+    best = Front(study.front.ranking)
+    assert {place for place, trial in enumerate(trials) if best.add(trial)} <= told.keys()
+    assert all(any(place in told for place in range(start, start + 8)) for start in range(0, 400, 8))
+    assert len(told) < 80
+    assert dict(telling_trials(study, study.each_trial(), len(trials), 400)) == dict(enumerate(trials))
