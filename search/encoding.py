@@ -6,8 +6,8 @@ A flat space's candidate is one option index per decision; any other space's is 
 from __future__ import annotations
 
 import json
-from array import array
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 from kilotune.search.candidates import follow
@@ -33,23 +33,37 @@ class Encoding(Protocol):
         """The inverse of `text`. ValueError for a text that encodes no candidate of the space."""
 
 
+LARGEST_WORD = 1 << 64
+
+
 class FlatEncoding:
-    """Option indices in the order of the decisions, as few bytes each as the longest list of options needs."""
+    """Option indices as digits of whole numbers of at most 64 bits, each to the base of how many options its decision has. The numbers lie
+    one after the other, in as few bytes as each needs."""
 
     def __init__(self, decisions: Sequence[Decision]) -> None:
         self.decisions = tuple(decisions)
-        self._tables = [(d.name, _index(d)) for d in self.decisions]
-        longest = max((len(d.options) for d in self.decisions), default=1)
-        self._typecode = "B" if longest <= 1 << 8 else "H" if longest <= 1 << 16 else "I"
+        self._counts = [len(decision.options) for decision in self.decisions]
+        self._indices_of = [(decision.name, _index(decision)) for decision in self.decisions]
+        self._words = [self._word(first, last) for first, last in _spans(self._counts)]
+
+    def _word(self, first: int, last: int) -> _KeyWord:
+        weight, digits = 1, []
+        for (name, indices), count in zip(self._indices_of[first:last], self._counts[first:last], strict=True):
+            digits.append((name, {option: index * weight for option, index in indices.items()}))
+            weight *= count
+        return _KeyWord(first, last, (max(1, weight - 1).bit_length() + 7) // 8, digits)
 
     def key(self, candidate: Assignment) -> CandidateKey:
+        if len(candidate) != len(self.decisions):
+            raise ValueError(self._complaint(candidate))
         try:
-            indices = [table[candidate[name]] for name, table in self._tables]
+            words = [
+                sum([table[candidate[name]] for name, table in word.digits]).to_bytes(word.length, "little")
+                for word in self._words
+            ]
         except KeyError:
             raise ValueError(self._complaint(candidate)) from None
-        if len(indices) != len(candidate):
-            raise ValueError(self._complaint(candidate))
-        return array(self._typecode, indices).tobytes()
+        return words[0] if len(words) == 1 else b"".join(words)
 
     def candidate(self, key: CandidateKey) -> dict[str, Option]:
         return {d.name: d.options[i] for d, i in zip(self.decisions, self._indices(key), strict=True)}
@@ -62,25 +76,52 @@ class FlatEncoding:
         valid = (
             isinstance(indices, list)
             and len(indices) == len(self.decisions)
-            and all(type(i) is int and 0 <= i < len(d.options) for i, d in zip(indices, self.decisions, strict=True))
+            and all(type(i) is int and 0 <= i < count for i, count in zip(indices, self._counts, strict=True))
         )
         if not valid:
             raise ValueError(f"A stored candidate {_shown(text)} does not fit the decisions of the space.")
-        return array(self._typecode, indices).tobytes()
+        return self.key({d.name: d.options[i] for d, i in zip(self.decisions, indices, strict=True)})
 
     def _indices(self, key: CandidateKey) -> list[int]:
-        indices = array(self._typecode)
-        indices.frombytes(key if isinstance(key, bytes) else key.encode())
-        return indices.tolist()
+        indices, start = list[int](), 0
+        content = key if isinstance(key, bytes) else key.encode()
+        for word in self._words:
+            left = int.from_bytes(content[start : start + word.length], "little")
+            start += word.length
+            for count in self._counts[word.first : word.last]:
+                left, index = divmod(left, count)
+                indices.append(index)
+        return indices
 
     def _complaint(self, candidate: Assignment) -> str:
-        for name, table in self._tables:
+        for name, table in self._indices_of:
             if name not in candidate:
                 return f"A candidate leaves decision {name!r} open."
             if candidate[name] not in table:
                 return f"A candidate answers decision {name!r} with {candidate[name]!r}, not one of its options."
-        unknown = sorted(set(candidate) - {name for name, _ in self._tables})
+        unknown = sorted(set(candidate) - {name for name, _ in self._indices_of})
         return f"A candidate answers {unknown[0]!r}, which is no decision of the space."
+
+
+@dataclass(frozen=True)
+class _KeyWord:
+    """A number of a key: decisions from `first` up to `last` without it, `length` bytes, and what each answer adds."""
+
+    first: int
+    last: int
+    length: int
+    digits: Sequence[tuple[str, Mapping[Option, int]]]
+
+
+def _spans(counts: Sequence[int]) -> list[tuple[int, int]]:
+    """First and last decisions, these excluded, of numbers of at most 64 bits (but for a decision of more options); at least one."""
+    spans, first, weight = list[tuple[int, int]](), 0, 1
+    for place, count in enumerate(counts):
+        if weight * count > LARGEST_WORD and place > first:
+            spans.append((first, place))
+            first, weight = place, 1
+        weight *= count
+    return [*spans, (first, len(counts))]
 
 
 class TreeEncoding:

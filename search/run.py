@@ -181,7 +181,7 @@ class Run:
             number = book.answer(key, hurdle)
             if number is None and key not in fresh:
                 fresh[key] = (book.number_for(self._proposed), candidate)
-            elif number in self._unreplayed:
+            elif number is not None and number in self._unreplayed:
                 self._unreplayed.remove(number)
             else:
                 self._duplicates += 1

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from kilotune.search.encoding import CandidateKey
@@ -49,9 +49,13 @@ class StudyRecord:
         """The best trials, and all that none dominates."""
         return self.book.front
 
+    def each_trial(self) -> Iterator[Trial]:
+        """All trials by number, one made at a time."""
+        return self.book.each_trial()
+
     def trials(self) -> list[Trial]:
-        """All trials, by number."""
-        return self.book.trials()
+        """All trials, by number, as a list: about a kilobyte each, so for short searches."""
+        return list(self.each_trial())
 
     def is_proved(self) -> bool:
         """Whether no candidate can be better than the best one."""
@@ -80,9 +84,10 @@ class StudyRecord:
         self, key: CandidateKey, number: int, candidate: Assignment, measurement: Measurement, run_s: float
     ) -> None:
         """A finished trial, `run_s` after the run began; `save` makes it durable."""
-        row = self.book.record(key, number, candidate, measurement, self.elapsed_before_s + run_s)
+        elapsed_s = self.elapsed_before_s + run_s
+        self.book.record(key, number, candidate, measurement, elapsed_s)
         if self._store is not None:
-            self._unwritten.append(row)
+            self._unwritten.append(self.book.row(key, number, measurement, elapsed_s))
 
     @property
     def has_unwritten(self) -> bool:

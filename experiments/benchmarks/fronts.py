@@ -30,7 +30,7 @@ from kilotune.experiments.problems.fixed_point.model import task_of
 from kilotune.search.budget import Budget
 from kilotune.search.front import Front, Ranking
 from kilotune.search.hypervolume import hypervolume_so_far
-from kilotune.search.space import Metrics, Trial
+from kilotune.search.space import Measurement, Metrics, Trial
 from kilotune.search.study import Study
 from kilotune.spaces.shiftry.candidates import ShiftryOptions
 from kilotune.spaces.shiftry.fitted_space import FittedSpace
@@ -49,7 +49,7 @@ def trials_of_run(
     if strategy != "limits":
         study = Study(space, strategy, seed, clock=time.process_time)
         study.run(InProcessExecutor(space), Budget(seconds=seconds))
-        yield from study.trials()
+        yield from study.each_trial()
         return
     whole = space.whole if isinstance(space, PrunedSpace) else space
     reference, formats = space.reference_point, whole.formats if isinstance(whole, FittedSpace) else whole
@@ -60,7 +60,7 @@ def trials_of_run(
         limited = ShiftrySpace(space.task, ShiftryOptions(**stored, flash_limit_bytes=limit))
         study = Study(limited, "refine", seed, clock=time.process_time)
         study.run(InProcessExecutor(limited), Budget(seconds=seconds / LIMITS))
-        for trial in study.trials():
+        for trial in study.each_trial():
             yield Trial(trial.number, trial.assignment, trial.measurement, trial.elapsed_s + k * seconds / LIMITS)
 
 
@@ -105,18 +105,24 @@ def line(name: str, bundle: Bundle, strategy: str, seconds: float, seed: int, as
     space = PrunedSpace(whole, asked.formats_of) if asked.pruned else whole
     reference, ranking = space.reference_point, Ranking.of(space)
     assert reference is not None
-    trials = list(trials_of_run(space, strategy, seconds, seed, asked.stored))
-    curve = hypervolume_so_far(((t.elapsed_s, t.measurement) for t in trials), ranking, seconds, reference)
+    front = Front(ranking)
+
+    def measured_one_by_one() -> Iterator[
+        tuple[float, Measurement]
+    ]:  # of tens of millions a list would not fit into memory
+        for trial in trials_of_run(space, strategy, seconds, seed, asked.stored):
+            front.add(trial)
+            yield trial.elapsed_s, trial.measurement
+
+    curve = hypervolume_so_far(measured_one_by_one(), ranking, seconds, reference)
     reached = [
         next((-step.loss for step in reversed(curve.steps) if step.seconds <= share * seconds), 0.0) for share in SHARES
     ]
-    front = Front(ranking)
-    front.update(trials)
     measured = [on_test_samples(space, bundle, trial) for trial in front.trials]
     share = len(task_of(bundle, bundle.test).features) / len(task.features)
     unseen = [on_test_data(front.trials, measured, reference, share, of) for of in ("expected_flips", "disagreements")]
     how = ", ".join([strategy, *(["fitted"] if asked.fitted else []), *(["pruned"] if asked.pruned else [])])
-    cells = [name, how, str(seed), str(len(trials)), str(len(front.trials))]
+    cells = [name, how, str(seed), str(curve.evaluations), str(len(front.trials))]
     return "| " + " | ".join([*cells, *(f"{value:.2f}" for value in (*reached, *unseen))]) + " |"
 
 

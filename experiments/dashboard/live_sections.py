@@ -10,7 +10,7 @@ from kilotune.experiments.problems.metric_names import metric_label
 from kilotune.experiments.problems.problem import Problem
 from kilotune.experiments.report.convergence import convergence_section
 from kilotune.experiments.report.pareto_front import pareto_sections
-from kilotune.experiments.report.report_data import ReportData
+from kilotune.experiments.report.report_data import ReportData, shown_trials
 from kilotune.experiments.report.study_sections import drawn_sections
 from kilotune.experiments.studies.procedure_outcome import ProcedureOutcome, ProcedureState
 from kilotune.experiments.studies.tuning import TuneOutcome
@@ -21,11 +21,11 @@ from kilotune.search.study import Study
 
 def sections_of(problem: Problem, study: Study, row: StudyRow) -> tuple[Section, ...]:
     """The sections of a study that may still run: those of `tune report` without what it measures for them."""
-    trials = study.trials()
-    if not trials:
+    if not len(study.book):
         return (Section("Best trial", (Paragraph("No trial is finished yet."),)),)
     outcome = TuneOutcome(problem, study.result(), ProcedureOutcome(ProcedureState.NOT_ENDED), None, {})
-    reported = ReportData(problem, study, row, trials, outcome)
+    trials, places = shown_trials(study)
+    reported = ReportData(problem, study, row, trials, outcome, places)
     return (
         Section("Best trial", (_metrics(study),)),
         convergence_section(reported),

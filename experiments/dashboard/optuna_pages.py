@@ -11,11 +11,13 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from http import HTTPStatus
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Protocol
 
 from werkzeug import Response
 
 from kilotune.search.study import Study
+from kilotune.search.telling_trials import telling_trials
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIApplication, WSGIEnvironment
@@ -99,17 +101,18 @@ class OptunaPages:
             self._app = optuna_dashboard.wsgi(self._storage)
 
     def _copy(self, name: str, source: Copied) -> int:
-        from kilotune.experiments.studies.optuna_export import choices_of, copy_study, telling_trials
+        from kilotune.experiments.studies.optuna_export import choices_of, copy_study
 
         for number in [number for number, copy in self._copies.items() if copy.name == name]:
             self._storage.delete_study(number)
             del self._copies[number]
 
         def write(study: Study) -> int:
-            trials = study.trials()
-            written = copy_study(study, telling_trials(study, trials, MOST_TRIALS), self._storage)
+            count, choices = len(study.book), choices_of(study.space, study.each_trial())
+            told = telling_trials(study, study.each_trial(), count, MOST_TRIALS)
+            written = copy_study(study, [trial for _, trial in told], choices, self._storage)
             number: int = written._study_id
-            self._copies[number] = _Copy(source, name, len(trials), self._clock(), choices_of(study.space, trials))
+            self._copies[number] = _Copy(source, name, count, self._clock(), choices)
             return number
 
         return int(source.use(write))
@@ -122,22 +125,21 @@ class OptunaPages:
             return True
         import optuna
 
-        from kilotune.experiments.studies.optuna_export import add_trials, choices_of, telling_trials
+        from kilotune.experiments.studies.optuna_export import add_trials, choices_of
 
         written = optuna.load_study(study_name=copy.name, storage=self._storage)
         if len(written.get_trials(deepcopy=False)) > 3 * MOST_TRIALS:
             return False
 
         def add(study: Study) -> bool:
-            trials = study.trials()
-            choices = choices_of(study.space, trials)
-            if len(trials) < copy.copied or choices != copy.choices:
+            count, choices = len(study.book), choices_of(study.space, study.each_trial())
+            if count < copy.copied or choices != copy.choices:
                 return False
             known = {t.user_attrs["number"] for t in written.get_trials(deepcopy=False)}
-            share = max(1, MOST_TRIALS * (len(trials) - copy.copied) // len(trials))
-            new = telling_trials(study, trials[copy.copied :], share)
-            add_trials(written, study.space, [t for t in new if t.number not in known], choices)
-            copy.copied = len(trials)
+            share = max(1, MOST_TRIALS * (count - copy.copied) // count)
+            new = telling_trials(study, islice(study.each_trial(), copy.copied, None), count - copy.copied, share)
+            add_trials(written, study.space, [t for _, t in new if t.number not in known], choices)
+            copy.copied = count
             return True
 
         return bool(copy.source.use(add))

@@ -70,7 +70,7 @@ class WatchedStudy:
         except Exception as error:
             self.trouble = trouble_of(error)
         if self.study is not None:
-            self._reading.mark(trial.number for trial in self.study.trials())
+            self._reading.mark(trial.number for trial in self.study.each_trial())
 
 
 def version_of(row: StudyRow) -> str:

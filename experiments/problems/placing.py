@@ -81,18 +81,18 @@ class FinalistPlacing:
         return [*said, *([] if self.unplaced is None else [self.unplaced])]
 
     @staticmethod
-    def from_json(stored: Mapping[str, Any], trials: Sequence[Trial]) -> FinalistPlacing:
-        """What `as_json` has written, of a study with these trials by number. Older ones do not say `no_room`, `no_pins` or `options`."""
+    def from_json(stored: Mapping[str, Any], numbered: Callable[[int], Trial | None]) -> FinalistPlacing:
+        """What `as_json` has written, of a study whose trials are had by number. Older ones lack `no_room`, `no_pins` or `options`."""
         tried = [
             PlacedTrial(
-                trials[found["trial"]],
+                trial,
                 _implementation(found["measured"], found.get("options", ())),
                 found["reason"],
                 found.get("no_room", False),
                 found.get("no_pins", False),
             )
             for found in stored["tried"]
-            if found["trial"] < len(trials)
+            if (trial := numbered(found["trial"])) is not None
         ]
         return FinalistPlacing(stored["board"], tuple(tried), stored["reason"])
 
@@ -119,7 +119,7 @@ class FinalistPlacing:
 def kept_placing(study: Study) -> FinalistPlacing | None:
     """What an earlier run of the study has found on the board; None where it has placed nothing."""
     stored: Any = study.stored_request().get(PLACED)
-    return None if stored is None else FinalistPlacing.from_json(stored, study.trials())
+    return None if stored is None else FinalistPlacing.from_json(stored, study.book.numbered)
 
 
 def _implementation(measured: Metrics | None, options: Iterable[str]) -> Implementation | None:

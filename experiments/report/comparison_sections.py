@@ -293,7 +293,7 @@ def _best_run(case: CaseOutcome, study_of: StudyOf) -> tuple[Section, ...]:
     except Exception as error:
         sentence = f"The best run ({run.strategy}, seed {run.seed}) could not be read: {error}"
         return (Section("The best run", (Paragraph(sentence),), level=3),)
-    drawn = drawn_sections(problem, study) if study.trials() else ()
+    drawn = drawn_sections(problem, study) if len(study.book) else ()
     what = Paragraph(f"Of the best run: {run.strategy}, seed {run.seed}.")
     return tuple(dataclasses.replace(s, blocks=(what, *_of_case(case, s)), level=3) for s in drawn)
 

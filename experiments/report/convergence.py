@@ -69,8 +69,7 @@ def convergence_section(reported: ReportData) -> Section:
 
 
 def _improved(reported: ReportData, place: int) -> _ImprovedObjective:
-    measured = ((trial.elapsed_s, trial.measurement) for trial in reported.trials)
-    curve = best_so_far(measured, reported.ranking, reported.seconds, place)
+    curve = best_so_far(reported.study.book.each_measurement(), reported.ranking, reported.seconds, place)
     return _ImprovedObjective(place, reported.ranking.objectives[place], curve)
 
 
@@ -83,7 +82,7 @@ def _when(reported: ReportData, improved: _ImprovedObjective, still: list[str]) 
     `still`: objectives before it in which the first candidate was already as good as the best."""
     best, curve, last = reported.outcome.result.best, improved.curve, improved.curve.steps[-1]
     assert best is not None
-    place = next(n for n, trial in enumerate(reported.trials, start=1) if trial.number == best.number)
+    place = next(place for place, trial in reported.placed if trial.number == best.number)
     sentences = [
         f"The best candidate was found with evaluation {place} of {curve.evaluations}, after {best.elapsed_s:.3g} s; "
         f"the first feasible one with evaluation {curve.steps[0].evaluations}."
@@ -107,7 +106,7 @@ def _best_so_far(reported: ReportData, improved: _ImprovedObjective, by_time: bo
     figure = go.Figure()
     dots = [
         (trial.elapsed_s if by_time else place, trial.measurement.metrics[objective.metric], trial.number)
-        for place, trial in enumerate(reported.trials, start=1)
+        for place, trial in reported.placed
         if reported.feasible_metric(trial) is not None
     ]
     shown = thinned(dots, most_dots)

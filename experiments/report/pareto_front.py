@@ -39,9 +39,10 @@ def pareto_sections(reported: ReportData) -> tuple[Section, ...]:
     for letter, label in (("x", first_label), ("y", second_label)):
         values = [value for trace in figure.data for value in trace[letter]]
         figure.update_layout({f"{letter}axis": {"title": {"text": label}, **axis_of(values)}})
+    met = f"{len(points)}" if len(reported.trials) == len(reported.study.book) else f"{len(points)} of those looked at"
     description = (
         f"{metric_label(first.metric)} ({first.direction.value}) against {metric_label(second.metric)} "
-        f"({second.direction.value}): {counted(len(staircase), 'candidate')} that none beats in both, of {len(points)} that meet the "
+        f"({second.direction.value}): {counted(len(staircase), 'candidate')} that none beats in both, of {met} that meet the "
         f"constraints."
     )
     return (Section("Pareto front", (Figure(figure, description),)),)

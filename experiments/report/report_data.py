@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import TypeVar
 
+from kilotune.experiments.presentation.wording import counted
 from kilotune.experiments.problems.problem import Problem
 from kilotune.experiments.studies import tuning
 from kilotune.search.front import Ranking
@@ -13,19 +15,38 @@ from kilotune.search.result import as_metric
 from kilotune.search.space import Trial
 from kilotune.search.stored_rows import StudyRow
 from kilotune.search.study import Study
+from kilotune.search.telling_trials import MOST_TOLD, telling_trials
 
 ThingT = TypeVar("ThingT")
+
+BEST_SHOWN = 1000
 
 
 @dataclass(frozen=True, eq=False)
 class ReportData:
-    """A study with at least one trial; trials by number."""
+    """A study with at least one trial; trials by number, of a long one those of `shown_trials`. `places`: among all of the study, from 0;
+    none where these are all."""
 
     problem: Problem
     study: Study
     row: StudyRow
     trials: Sequence[Trial]
     outcome: tuning.TuneOutcome
+    places: Sequence[int] = ()
+
+    @property
+    def placed(self) -> Iterable[tuple[int, Trial]]:
+        """Trials with their places among all of the study, from 1."""
+        places = self.places or range(len(self.trials))
+        return ((place + 1, trial) for place, trial in zip(places, self.trials, strict=True))
+
+    @property
+    def counted_trials(self) -> str:
+        """How many candidates are looked at."""
+        count = len(self.study.book)
+        if len(self.trials) == count:
+            return counted(count, "candidate")
+        return f"{len(self.trials)} of {counted(count, 'candidate')} (the best, every improvement, and others evenly over the search)"
 
     @property
     def ranking(self) -> Ranking:
@@ -47,6 +68,20 @@ class ReportData:
         """The first objective's metric; None for an infeasible trial."""
         violation, loss, *_ = self.ranking.rank(trial.measurement)
         return None if violation else as_metric(loss, self.problem.space.objectives[0])
+
+
+def shown_trials(study: Study) -> tuple[list[Trial], list[int]]:
+    """The trials of a study and their places among all, from 0: of a long one some `MOST_TOLD`, its best among them."""
+    count = len(study.book)
+    found = dict(telling_trials(study, study.each_trial(), count, MOST_TOLD))
+    if len(found) < count:
+        best = {
+            trial.number
+            for trial in islice(study.book.best_first(study.front.ranking, within_limits=False), BEST_SHOWN)
+        }
+        found |= {place: trial for place, trial in enumerate(study.each_trial()) if trial.number in best}
+    places = sorted(found)
+    return [found[place] for place in places], places
 
 
 def thinned(things: Sequence[ThingT], most: int, kept: Iterable[int] = ()) -> list[ThingT]:

@@ -13,7 +13,7 @@ from kilotune.experiments.problems.problem_entry import entry_of
 from kilotune.experiments.report.convergence import convergence_section
 from kilotune.experiments.report.pareto_front import pareto_sections
 from kilotune.experiments.report.placed_candidates import placed_sections
-from kilotune.experiments.report.report_data import ReportData
+from kilotune.experiments.report.report_data import ReportData, shown_trials
 from kilotune.experiments.report.request_section import request_section
 from kilotune.experiments.report.result_section import artefact_sections, profile_sections, result_section, unended
 from kilotune.experiments.report.trials import best_trials_section, decisions_sections, failures_sections
@@ -31,12 +31,13 @@ def study_title(problem: Problem) -> str:
 def study_sections(problem: Problem, study: Study, row: StudyRow) -> tuple[Section, ...]:
     """What was asked, what was found, the space's own figures, how the search went, what the trials say."""
     asked = request_section(problem, row)
-    trials = study.trials()
-    if not trials:
+    if not len(study.book):
         ended = unended(study) if study.status is Status.RUNNING else f"`tune resume {study.name}` goes on with it."
         nothing = Paragraph(f"This study holds no trial yet. {ended}")
         return (asked, Section("What was found", (nothing,)))
-    reported = ReportData(problem, study, row, trials, tuning.conclude(problem, study, study.result(), most_checked=0))
+    trials, places = shown_trials(study)
+    outcome = tuning.conclude(problem, study, study.result(), most_checked=0)
+    reported = ReportData(problem, study, row, trials, outcome, places)
     best = reported.outcome.exported
     return (
         asked,

@@ -10,7 +10,6 @@ import plotly.graph_objects as go
 from kilotune.experiments.presentation.palette import BLUE
 from kilotune.experiments.presentation.section import Cell, Figure, Paragraph, Section, Table
 from kilotune.experiments.presentation.text import cell_text, plotly_text
-from kilotune.experiments.presentation.wording import counted
 from kilotune.experiments.problems.metric_names import metric_label
 from kilotune.experiments.report.report_data import ReportData
 from kilotune.search.importance import MainEffect, main_effects
@@ -113,7 +112,7 @@ def failures_sections(reported: ReportData) -> tuple[Section, ...]:
         return ()
     feasible = sum(reported.feasible_metric(trial) is not None for trial in measured)
     sentence = (
-        f"Of {counted(count, 'candidate')} {feasible} met every constraint; {failures.total()} could not be measured."
+        f"Of {reported.counted_trials} {feasible} met every constraint; {failures.total()} could not be measured."
     )
     if censored:
         sentence += f" {censored} were stopped early, when they could neither be an improvement nor enter the front."
@@ -161,9 +160,7 @@ def best_trials_section(reported: ReportData) -> Section:
         "after s",
         *decisions,
     )
-    caption = (
-        f"The best {len(best)} of {counted(len(ordered), 'candidate')}, by objectives in their order, then by number."
-    )
+    caption = f"The best {len(best)} of {reported.counted_trials}, by objectives in their order, then by number."
     if several:
         caption += f" Of candidates with the same metrics the first stands for all: {len(alike)} of {len(ordered)} differ in them."
     if decisions:

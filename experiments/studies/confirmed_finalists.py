@@ -54,7 +54,7 @@ def confirmed_finalist(
     """The procedure's answer, kept with the study, where the best has the same losses as it in all that comes before precision and is not
     surely more precise. None where it is, and where the two cannot be compared."""
     best = result.best
-    answer = None if paper is None else next((t for t in study.trials() if t.assignment == paper.assignment), None)
+    answer = None if paper is None else study.book.trial_of(paper.assignment)
     if not isinstance(problem, ComparesFlips) or best is None or answer is None or best.number == answer.number:
         return None
     if not _differ_in_precision(study, result, best, answer):

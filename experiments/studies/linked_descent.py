@@ -10,9 +10,10 @@ and that link within the limit the best are finished then, where the space has t
 
 from __future__ import annotations
 
+import heapq
 import itertools
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from kilotune.evaluators.simulated import DeviceError
@@ -71,6 +72,20 @@ def bytes_linked(problem: LimitsLinkedFlash, trial: Trial) -> int:
         return BEYOND_DEVICE
 
 
+def _is_whole(measurement: Measurement) -> bool:
+    """Whether a candidate was measured to the end."""
+    return bool(measurement.metrics) and not measurement.censored
+
+
+def _of(flat: FlatSpace, trials: Iterable[Trial]) -> Iterator[Trial]:
+    """Those of the flat view."""
+    asked = {decision.name: decision.options for decision in flat.decisions}
+    for trial in trials:
+        answers = trial.assignment
+        if answers.keys() == asked.keys() and all(option in asked[name] for name, option in answers.items()):
+            yield trial
+
+
 class LinkedDescent:
     """`best`: the best so far that links within the limit, of number NEW where the study does not have it; `bytes_of_best`: to what;
     `linked`: how many were linked.
@@ -87,11 +102,14 @@ class LinkedDescent:
         ranking = Ranking.of(study.space)
         others = tuple(constraint for constraint in ranking.constraints if constraint.metric != ESTIMATE)
         self._ranking, self._key = Ranking(ranking.objectives, others), study.book.encoding.key
-        self._measured = {self._key(trial.assignment): trial for trial in study.trials() if trial.metrics}
+        self._book = study.book
+        self._new = dict[CandidateKey, Trial]()  # measured by the descent
         self._corrected, self._linked = CorrectedEstimate(), dict[CandidateKey, int]()
-        for trial in study.trials():
-            if trial.number in linked:
-                self._keep(trial, linked[trial.number])
+        self._trials_linked = dict[CandidateKey, Trial]()
+        for number in sorted(linked):
+            trial = study.book.numbered(number)
+            if trial is not None:
+                self._keep(trial, linked[number])
         self._links_left, self._measurements_left = MOST_LINKED, MOST_MEASURED
         self.linked = 0
         self.best, self.bytes_of_best = first, linked[first.number]
@@ -103,7 +121,7 @@ class LinkedDescent:
 
     def run(self) -> bool:
         """Link, descend and finish; True when that has come to its end."""
-        self._take(self._first_within(self._measured.values(), self._rank(self.best)))
+        self._take(self._first_within(self._book.best_first(self._ranking, _is_whole), self._rank(self.best)))
         flat = self._flat_view_of(self.best)
         if isinstance(flat, FlatSpace):
             home = self._start(flat)
@@ -129,19 +147,14 @@ class LinkedDescent:
 
     def _within_limit(self, flat: FlatSpace) -> list[Trial]:
         """Candidates of the flat view that were linked within the limit."""
-        return [
-            trial for trial in self._of(flat) if self._linked.get(self._key(trial.assignment), math.inf) <= self._limit
-        ]
+        within = (trial for key, trial in self._trials_linked.items() if self._linked[key] <= self._limit)
+        return list(_of(flat, within))
 
-    def _of(self, flat: FlatSpace) -> list[Trial]:
-        """Candidates of the flat view that were measured."""
-        asked = {decision.name: decision.options for decision in flat.decisions}
-        return [
-            trial
-            for trial in self._measured.values()
-            if trial.assignment.keys() == asked.keys()
-            and all(option in asked[name] for name, option in trial.assignment.items())
-        ]
+    def _measured_best_first(self) -> Iterator[Trial]:
+        """All that were measured, those that break other limits last."""
+        known = self._book.best_first(self._ranking, _is_whole, within_limits=False)
+        new = (trial for trial in self._new.values() if trial.metrics)
+        return heapq.merge(known, sorted(new, key=self._rank), key=self._rank)
 
     def _step(self, flat: FlatSpace, moves: Moves, home: Trial) -> Trial | None:
         """The best neighbour that is better and links within the limit: by one change, or by two that pay for one another."""
@@ -149,7 +162,7 @@ class LinkedDescent:
         singles = self._measure([moves.apply(home.assignment, dict([change])) for change in changes])
         pairs = self._trades(home, dict(zip(changes, singles, strict=True))) if singles else []
         traded = self._measure([moves.apply(home.assignment, dict(pair)) for pair in pairs])
-        return self._first_within([*singles, *traded], self._rank(home))
+        return self._first_within(sorted([*singles, *traded], key=self._rank), self._rank(home))
 
     def _trades(self, home: Trial, singles: Mapping[Move, Trial]) -> list[tuple[Move, Move]]:
         """Pairs of a change that would be better beyond the limit and of one that gives bytes at less than the other gains, the cheapest
@@ -174,7 +187,7 @@ class LinkedDescent:
         flat = self._flat_view_of(self.best)
         assert isinstance(flat, FlatSpace)
         begun, self._links_left = set[Rank](), LINKED_TO_FINISH
-        for trial in sorted(self._of(flat), key=self._rank):
+        for trial in _of(flat, self._measured_best_first()):
             precise = self._ranking.losses(trial.measurement)[:2]
             if self._links_left < 2:  # one for it, one for what comes of it
                 return
@@ -206,10 +219,9 @@ class LinkedDescent:
                 return flips.only_second < flips.only_first
         return rank < best
 
-    def _first_within(self, trials: Iterable[Trial], rank: Rank) -> Trial | None:
+    def _first_within(self, best_first: Iterable[Trial], rank: Rank) -> Trial | None:
         """The best of those that are better than that and link within the limit; only those that it is expected of are linked."""
-        better = [trial for trial in trials if self._rank(trial) < rank]
-        for trial in sorted(better, key=self._rank):
+        for trial in itertools.takewhile(lambda trial: self._rank(trial) < rank, best_first):
             if self._bytes(trial) <= self._most and self._links_within(trial):
                 return trial
         return None
@@ -229,7 +241,8 @@ class LinkedDescent:
         return self._linked[key] <= self._limit
 
     def _keep(self, trial: Trial, size: int) -> None:
-        self._linked[self._key(trial.assignment)] = size
+        key = self._key(trial.assignment)
+        self._linked[key], self._trials_linked[key] = size, trial
         if size < BEYOND_DEVICE:
             self._corrected.learn(trial.assignment, trial.metrics[ESTIMATE], size)
 
@@ -242,14 +255,21 @@ class LinkedDescent:
     def _measure(self, candidates: list[Assignment]) -> list[Trial]:
         """Trials of the candidates; none where there are too many."""
         keys = [self._key(candidate) for candidate in candidates]
-        new = {key: one for key, one in zip(keys, candidates, strict=True) if key not in self._measured}
+        known = {key: self._known(key, one) for key, one in zip(keys, candidates, strict=True)}
+        new = {key: one for key, one in zip(keys, candidates, strict=True) if known[key] is None}
         if len(new) > self._measurements_left:
             return []
         self._measurements_left -= len(new)
         measured = self._space.evaluate(list(new.values())) if new else []
         for (key, candidate), measurement in zip(new.items(), measured, strict=True):
-            self._measured[key] = Trial(NEW, candidate, measurement)
-        return [self._measured[key] for key in keys]
+            known[key] = self._new[key] = Trial(NEW, candidate, measurement)
+        return [trial for key in keys if (trial := known[key]) is not None]
+
+    def _known(self, key: CandidateKey, candidate: Assignment) -> Trial | None:
+        if key in self._new:
+            return self._new[key]
+        trial = self._book.trial_of(candidate)
+        return None if trial is None or not trial.metrics else trial
 
     def _rank(self, trial: Trial) -> Rank:
         return self._ranking.rank(trial.measurement)

@@ -27,7 +27,7 @@ from kilotune.experiments.studies.measured_finalists import (
 )
 from kilotune.search.front import Ranking
 from kilotune.search.result import Result
-from kilotune.search.space import HasReferencePoint, Trial
+from kilotune.search.space import HasReferencePoint, Measurement, Trial
 from kilotune.search.study import Study
 
 MOST_LINKED = 24
@@ -124,19 +124,21 @@ def _refused(study: Study, limit: int) -> list[Trial]:
     """Those that no other limit than that of linked flash refuses, and by a little, the best first."""
     ranking = Ranking.of(study.space)
     others = tuple(constraint for constraint in ranking.constraints if constraint.metric != ESTIMATE)
-    near = [t for t in study.trials() if t.metrics.get(ESTIMATE, math.inf) <= (1.0 + REFUSED) * limit]
-    return _apart(Ranking(ranking.objectives, others), near, [])
+
+    def is_near(measurement: Measurement) -> bool:
+        return measurement.metrics.get(ESTIMATE, math.inf) <= (1.0 + REFUSED) * limit
+
+    return _apart(study.book.best_first(Ranking(ranking.objectives, others), is_near), [])
 
 
 def _ranked(study: Study, best: Trial) -> list[Trial]:
     """Those within the limits by estimate, the best first."""
-    return _apart(Ranking.of(study.space), study.trials(), [best])
+    return _apart(study.book.best_first(Ranking.of(study.space)), [best])
 
 
-def _apart(ranking: Ranking, trials: Iterable[Trial], chosen: list[Trial]) -> list[Trial]:
-    """Those chosen, and of the trials that keep the ranking's limits the best ones, of those beside each other one."""
-    fit = [trial for trial in trials if not ranking.violation(trial.measurement)]
-    for trial in sorted(fit, key=lambda trial: ranking.rank(trial.measurement)):
+def _apart(best_first: Iterable[Trial], chosen: list[Trial]) -> list[Trial]:
+    """Those chosen, and of the trials the first ones, of those beside each other one."""
+    for trial in best_first:
         if differs(trial, chosen):
             chosen.append(trial)
             if len(chosen) == MOST_CONSIDERED:

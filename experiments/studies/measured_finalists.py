@@ -6,6 +6,7 @@ flatter: a program may come out slower on the device than the paper's. So some t
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -106,7 +107,7 @@ def kept_finalist(problem: Problem, study: Study, result: Result) -> Result:
     limited = isinstance(problem, LimitsLinkedFlash) and problem.linked_limit_bytes is not None
     if result.proved and not (limited or kept.get("proved")):
         return result
-    known = next((trial for trial in study.trials() if trial.number == kept["trial"]), None)
+    known = study.book.numbered(kept["trial"])
     return result if known is None else with_best(result, known, problem.space.objectives[0])
 
 
@@ -119,11 +120,11 @@ def with_best(result: Result, best: Trial, objective: Objective) -> Result:
 def _finalists(study: Study, best: Trial, paper: Trial | None) -> Iterator[Trial]:
     """The best, the paper's answer, and those of the least predicted time that differ from one another."""
     ranking = Ranking.of(study.space)
-    fit = [trial for trial in study.trials() if not ranking.violation(trial.measurement)]
-    answers = [trial for trial in fit if paper is not None and trial.assignment == paper.assignment][:1]
+    answer = None if paper is None else study.book.trial_of(paper.assignment)
+    answers = [] if answer is None or ranking.violation(answer.measurement) else [answer]
     chosen: list[Trial] = []
     left = float(MOST_CYCLES)
-    for trial in (best, *answers, *sorted(fit, key=lambda trial: ranking.rank(trial.measurement))):
+    for trial in itertools.chain((best, *answers), study.book.best_first(ranking)):
         if trial in chosen or not (trial in answers or differs(trial, chosen)):
             continue
         left -= trial.metrics.get("cycles", 0.0)

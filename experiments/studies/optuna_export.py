@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 import tempfile
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
+from itertools import islice
 from pathlib import Path
 
 import optuna
@@ -16,7 +17,6 @@ from optuna.trial import FrozenTrial, TrialState
 
 from kilotune.experiments.artefacts.output_file import check_output_file
 from kilotune.experiments.artefacts.whole_file import mode_of, put_new
-from kilotune.search.front import Front
 from kilotune.search.space import FlatSpace, Option, Space, Trial
 from kilotune.search.study import Study
 
@@ -28,20 +28,22 @@ def export_optuna(study: Study, path: Path) -> int:
     if mode_of(path) is not None:
         raise ValueError(f"{path} exists already: choose a new file.")
     check_output_file("--output", path)
-    trials = study.trials()
     # Optuna writes a journal line by line, with a lock beside it: in a folder that nobody else writes into
     with tempfile.TemporaryDirectory(prefix=".kilotune-", dir=path.parent) as scratch:
         journal = Path(scratch) / "journal.log"
-        copy_study(study, trials, JournalStorage(JournalFileBackend(str(journal))))
+        choices = choices_of(study.space, study.each_trial())
+        copy_study(study, study.each_trial(), choices, JournalStorage(JournalFileBackend(str(journal))))
         try:
             put_new(journal, path)
         except FileExistsError:
             raise ValueError(f"{path} exists already: choose a new file.") from None
-    return len(trials)
+    return len(study.book)
 
 
-def copy_study(study: Study, trials: Sequence[Trial], storage: BaseStorage) -> optuna.Study:
-    """An Optuna study of these trials, which are all or some of the study's."""
+def copy_study(
+    study: Study, trials: Iterable[Trial], choices: Mapping[str, BaseDistribution], storage: BaseStorage
+) -> optuna.Study:
+    """An Optuna study of these trials, which are all or some of the study's. `choices`: see `add_trials`."""
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     space = study.space
     written = optuna.create_study(
@@ -53,30 +55,20 @@ def copy_study(study: Study, trials: Sequence[Trial], storage: BaseStorage) -> o
         warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
         written.set_metric_names([objective.metric for objective in space.objectives])
     written.set_user_attr("kilotune", {"space": space.name, "strategy": study.strategy, "seed": study.seed})
-    add_trials(written, space, trials, choices_of(space, trials))
+    add_trials(written, space, trials, choices)
     return written
 
 
 def add_trials(
-    written: optuna.Study, space: Space, trials: Sequence[Trial], choices: Mapping[str, BaseDistribution]
+    written: optuna.Study, space: Space, trials: Iterable[Trial], choices: Mapping[str, BaseDistribution]
 ) -> None:
     """`choices`: of `choices_of`, for all trials that the Optuna study will ever hold."""
-    for start in range(0, len(trials), TRIALS_AT_ONCE):
-        written.add_trials([_frozen(space, trial, choices) for trial in trials[start : start + TRIALS_AT_ONCE]])
+    left = iter(trials)
+    while at_once := list(islice(left, TRIALS_AT_ONCE)):
+        written.add_trials([_frozen(space, trial, choices) for trial in at_once])
 
 
-def telling_trials(study: Study, trials: Sequence[Trial], most: int) -> list[Trial]:
-    """About `most` of the trials, by number: every improvement, the front, and the others evenly."""
-    if len(trials) <= most:
-        return list(trials)
-    front, told = Front(study.front.ranking), {trial.number for trial in study.front.trials}
-    told |= {trial.number for trial in trials if front.add(trial)}
-    step = len(trials) / most
-    told |= {trials[int(step * place)].number for place in range(most)}
-    return [trial for trial in trials if trial.number in told]
-
-
-def choices_of(space: Space, trials: Sequence[Trial]) -> Mapping[str, BaseDistribution]:
+def choices_of(space: Space, trials: Iterable[Trial]) -> Mapping[str, BaseDistribution]:
     """Options by decision. Where they depend on earlier answers, all that were ever chosen: Optuna knows no trees."""
     if isinstance(space, FlatSpace):
         return {d.name: CategoricalDistribution(d.options) for d in space.decisions}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -35,15 +36,15 @@ def place_finalists(
 
 def _placed(problem: PlacesFinalists, study: Study, result: Result, is_over: Callable[[], bool]) -> FinalistPlacing:
     ranking = Ranking.of(study.space)
-    others = sorted(study.trials(), key=lambda trial: ranking.rank(trial.measurement))
-    finalists = {trial.number: trial for trial in (*result.front, *others) if not ranking.violation(trial.measurement)}
+    in_front = {trial.number: trial for trial in result.front if not ranking.violation(trial.measurement)}
+    others = (trial for trial in study.book.best_first(ranking) if trial.number not in in_front)
+    finalists = itertools.chain(in_front.values(), others)
 
     def interrupted() -> bool:
         return study.stopped_for_s() >= AFTER_INTERRUPT_S
 
     over = interrupted if problem.places_beyond_budget else is_over
-    new_number = 1 + max(study.book.numbers(), default=-1)
-    attempts = problem.place(finalists.values(), new_number)
+    attempts = problem.place(finalists, study.book.next_number)
     found = [next(attempts)]
 
     def to_the_end() -> bool:

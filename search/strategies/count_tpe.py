@@ -15,8 +15,9 @@ import numpy as np
 import numpy.typing as npt
 
 from kilotune.search.candidates import complete, first_candidate, random_candidate
-from kilotune.search.encoding import CandidateKey, encoding_of
+from kilotune.search.encoding import encoding_of
 from kilotune.search.front import Rank, Ranking
+from kilotune.search.key_table import KeyTable
 from kilotune.search.own_strategies import Needs, OwnStrategy
 from kilotune.search.space import Assignment, Decision, FlatSpace, Option, Space, Trial
 from kilotune.search.strategy import UNKNOWN_BOUND, Outcome, Steps, batch_generator
@@ -43,7 +44,7 @@ class CountSearch:
         self._ranking = Ranking.of(space)
         self._tables: FlatTables | TreeTables = FlatTables(space) if isinstance(space, FlatSpace) else TreeTables(space)
         self._encode = encoding_of(space).key
-        self._seen: set[CandidateKey] = set()
+        self._seen = KeyTable()
         self._good: list[tuple[Rank, int, Assignment]] = []  # ascending
 
     def steps(self) -> Steps:
@@ -68,7 +69,7 @@ class CountSearch:
         for candidate in candidates:
             key = self._encode(candidate)
             if key not in self._seen and len(unseen) < most:
-                self._seen.add(key)
+                self._seen.put(key)
                 unseen.append(candidate)
         return unseen
 

@@ -9,7 +9,8 @@ from itertools import islice
 import numpy as np
 
 from kilotune.search.candidates import count_candidates, random_draw
-from kilotune.search.encoding import CandidateKey, encoding_of
+from kilotune.search.encoding import encoding_of
+from kilotune.search.key_table import KeyTable
 from kilotune.search.own_strategies import Needs, OwnStrategy
 from kilotune.search.space import Assignment, FlatSpace, Option, Space, State
 from kilotune.search.strategy import UNKNOWN_BOUND, Outcome, Steps, batch_generator
@@ -45,7 +46,7 @@ class RandomSearch:
     def _drawn(self) -> Steps:
         encode, draw = encoding_of(self._space).key, random_draw(self._space)
         size = BATCH if isinstance(self._space, FlatSpace) else BATCH_IN_TREE
-        seen: set[CandidateKey] = set()
+        seen = KeyTable()
         while True:
             rng = batch_generator(self._seed, len(seen))
             batch: list[Assignment] = []
@@ -54,7 +55,7 @@ class RandomSearch:
                 candidate = draw(rng)
                 key = encode(candidate)
                 if key not in seen:
-                    seen.add(key)
+                    seen.put(key)
                     batch.append(candidate)
                     new += 1
                     if new == size:

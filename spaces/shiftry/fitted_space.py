@@ -121,6 +121,10 @@ class FittedSpace:
             return None
         return {**candidate, CODES: FITTED}
 
+    def fallback(self) -> Assignment | None:
+        """That of the candidates with rounded codes."""
+        return self.formats.fallback()
+
     def procedure(self) -> Procedure:
         """The paper's, which rounds."""
         return self.formats.procedure()

@@ -228,6 +228,10 @@ class PrunedSpace:
             return None
         return space.finished(candidate, measurement)
 
+    def fallback(self) -> Assignment | None:
+        """That of the whole model."""
+        return self.whole.fallback()
+
     def procedure(self) -> Procedure:
         """The paper's, on the whole model."""
         return self.whole.procedure()

@@ -20,6 +20,7 @@ from kilotune.spaces.shiftry.front_search import search_front
 from kilotune.spaces.shiftry.known_candidates import FrontQuestion
 from kilotune.spaces.shiftry.limited_search import search_within_limits
 from kilotune.spaces.shiftry.procedure import perform_search
+from kilotune.spaces.shiftry.within_limits import first_within
 
 SEMANTICS, NARROW_SEMANTICS = 1, 10
 """Versions of what the decisions mean, part of the fingerprint: of plain widths, and where parameters may have few bits. The latter
@@ -95,6 +96,13 @@ class ShiftrySpace(ShiftryCandidates):
     def start(self) -> FlatState:
         """Nothing decided."""
         return FlatState(self.decisions, self.least_loss)
+
+    def fallback(self) -> Assignment | None:
+        """Under limits on costs a candidate within them, to which the procedure comes after some eighty, if at all; None where the widest
+        one is within them, or none is found."""
+        if not self.constraints or not self.limits_are_costs:
+            return None
+        return next(iter(first_within(self)), None)
 
     def procedure(self) -> Procedure:
         """Algorithms 10-14; see `spaces.shiftry.procedure`."""

@@ -134,5 +134,5 @@ def test_a_trial_of_which_nothing_was_measured_is_stored_as_a_failure() -> None:
     space = TreeProblem(2, 2, 0)
     book, candidate = TrialBook(space), {"first": 0, "second": 0}
     key = book.encoding.key(candidate)
-    rows = [book.record(key, n, candidate, m, 0.0) for n, m in enumerate((Measurement(), Measurement({"cost": 1.0})))]
+    rows = [book.row(key, n, m, 0.0) for n, m in enumerate((Measurement(), Measurement({"cost": 1.0})))]
     assert [row.failure for row in rows] == ["the evaluator returned no metrics", None]

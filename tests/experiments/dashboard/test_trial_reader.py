@@ -20,7 +20,6 @@ from kilotune.experiments.dashboard.section_cache import REST, RedrawLimit
 from kilotune.experiments.dashboard.trial_reader import TrialReader, measured
 from kilotune.experiments.dashboard.watched_study import WatchedStudy
 from kilotune.experiments.problems.building import build_problem
-from kilotune.experiments.studies.optuna_export import telling_trials
 from kilotune.experiments.studies.request_parsing import request_from
 from kilotune.search import work_sharing
 from kilotune.search.budget import Budget
@@ -29,6 +28,7 @@ from kilotune.search.schema import TUNERS
 from kilotune.search.store import Store, find_study
 from kilotune.search.stored_rows import TrialRow
 from kilotune.search.study import Study
+from kilotune.search.telling_trials import telling_trials
 from tests.experiments.dashboard.serving import make_study
 from tests.search.problems import FlatProblem
 
@@ -174,14 +174,14 @@ def test_a_rest_is_as_long_as_the_drawing_was_dear() -> None:
 def test_telling_trials_keep_what_matters(store: Store) -> None:
     study = run_flat(store, "mine", 2000)
     trials = study.trials()
-    told = telling_trials(study, trials, 100)
+    told = [trial for _, trial in telling_trials(study, trials, len(trials), 100)]
     assert len(told) < 150
     assert [t.number for t in told] == sorted({t.number for t in told})
     front = Front(study.front.ranking)
     improvements = {t.number for t in trials if front.add(t)}
     assert improvements | {t.number for t in study.front.trials} <= {t.number for t in told}
     assert max(b.number - a.number for a, b in itertools.pairwise(told)) <= 25
-    assert telling_trials(study, trials[:50], 100) == trials[:50]
+    assert telling_trials(study, trials[:50], 50, 100) == list(enumerate(trials[:50]))
 
 
 @pytest.mark.parametrize(

@@ -165,3 +165,35 @@ def test_a_short_search_ends_within_a_limit_below_8_bits_everywhere() -> None:
     study = Study(space, "refine", 0)
     study.run(InProcessExecutor(space), Budget(trials=2))
     assert {trial.metrics["flash_bytes"] <= limit for trial in study.trials()} == {True}
+
+
+@pytest.mark.parametrize("share", [0.1, 0.4, 0.8])
+def test_what_comes_first_is_within_the_limits(share: float) -> None:
+    """The procedure, which begins with programs of 16 bits, is measured as well, and its answer is the same."""
+    free = ShiftrySpace(small_network(13), ShiftryOptions(narrow=True))
+    flash = [metrics["flash_bytes"] for metrics in free.costs(free.narrowings())]
+    limit = int(min(flash) + share * (max(flash) - min(flash)))
+    space = ShiftrySpace(small_network(13), ShiftryOptions(narrow=True, flash_limit_bytes=limit))
+    study = Study(space, "random", 0, procedure_first=True)
+    study.run(InProcessExecutor(space), Budget(trials=200))
+    first, *others = study.trials()
+    assert first.metrics["flash_bytes"] <= limit
+    assert first.assignment == space.fallback()
+    asked, answers = space.procedure(), list[Assignment]()
+    batch: list[Assignment] | None = next(asked, None)
+    while batch is not None:
+        answers += batch
+        try:
+            batch = asked.send([trial for one in batch if (trial := study.book.trial_of(one)) is not None])
+        except StopIteration:
+            break
+    assert study.procedure is not None
+    assert study.procedure.assignment == answers[-1]
+    assert [trial.assignment for trial in others[:20]] == [one for one in answers if one != first.assignment][:20]
+
+
+def test_nothing_comes_before_the_procedure_without_limits_and_within_wide_ones() -> None:
+    widest = ShiftrySpace(small_network(13), ShiftryOptions(narrow=True))
+    assert widest.fallback() is None
+    flash = int(widest.costs(widest.narrowings())[0]["flash_bytes"])
+    assert ShiftrySpace(small_network(13), ShiftryOptions(narrow=True, flash_limit_bytes=flash)).fallback() is None

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import pairwise
+from itertools import islice, pairwise
 from typing import cast
 
 from kilotune.codegen.cm.mapping import Mapping, sram_bytes
@@ -211,7 +211,7 @@ def embedded_in(space: CmSpace, study: Study) -> Assignment | None:
         return None
     once, balanced = snake_candidate(space, balanced=False), snake_candidate(space, balanced=True)
     before = [once] if balanced == once else [once, balanced]
-    opening = [trial.assignment for trial in study.book.trials()[: len(before) + 2]]
+    opening = [trial.assignment for trial in islice(study.each_trial(), len(before) + 2)]
     short = f"buffer {space.shapes[0].name}"  # a short search's has buffers as held, which no procedure has
     *first, following = [one for one in opening if one.get(short) != AS_HELD][: len(before) + 1]
     if first != before:  # not even the baselines, or nothing after them

@@ -24,6 +24,7 @@ from kilotune.experiments.problems.problem import Problem
 from kilotune.search.front import Ranking
 from kilotune.search.space import Trial
 from kilotune.search.study import Study
+from kilotune.search.telling_trials import told_trials
 from kilotune.spaces.seedot.space import SeeDotSpace
 
 BitsAndMaxscale = tuple[int, int]
@@ -35,7 +36,7 @@ LOOKS = ((8, PINK, "dashdot", "square"), (16, BLUE, "solid", "circle"), (32, ORA
 
 def draw(problem: Problem, study: Study) -> tuple[Section, ...]:
     """See `problems.drawing.Drawing`."""
-    space, trials = cast(SeeDotSpace, study.space), study.trials()
+    space, trials = cast(SeeDotSpace, study.space), told_trials(study)
     quality = quality_of(space.evaluator)
     curve = best_by_choice(space, trials)
     title = "Accuracy by maxscale" if quality.larger_is_better else "Precision loss by maxscale"

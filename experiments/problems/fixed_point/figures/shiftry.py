@@ -22,6 +22,7 @@ from kilotune.experiments.problems.problem import Problem
 from kilotune.search.front import Ranking
 from kilotune.search.space import Measurement, Option, Trial
 from kilotune.search.study import Study
+from kilotune.search.telling_trials import told_trials
 from kilotune.spaces.shiftry.fitted_space import FittedSpace
 from kilotune.spaces.shiftry.formats import parse_format
 from kilotune.spaces.shiftry.pruned_space import PrunedSpace
@@ -33,7 +34,7 @@ NAMED = 8
 
 def draw(problem: Problem, study: Study) -> tuple[Section, ...]:
     """See `problems.drawing.Drawing`."""
-    whole, trials = cast(ShiftrySpace | FittedSpace | PrunedSpace, study.space), study.trials()
+    whole, trials = cast(ShiftrySpace | FittedSpace | PrunedSpace, study.space), told_trials(study)
     whole = whole.whole if isinstance(whole, PrunedSpace) else whole
     space = whole.formats if isinstance(whole, FittedSpace) else whole
     best = study.front.best

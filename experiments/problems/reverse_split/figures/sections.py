@@ -25,6 +25,7 @@ from kilotune.experiments.problems.reverse_split.problem import KernelProblem, K
 from kilotune.search.procedure import run_procedure
 from kilotune.search.space import Option, Trial
 from kilotune.search.study import Study
+from kilotune.search.telling_trials import told_trials
 
 MOST_DRAWN = 400
 """Instructions; a longer program is no picture."""
@@ -133,7 +134,7 @@ def _weights(problem: KernelProblem, best: Trial | None) -> Figure:
 
 
 def _search(problem: KernelProblem, study: Study) -> Section:
-    result, trials, space = study.result(), study.trials(), problem.space
+    result, trials, space = study.result(), told_trials(study), problem.space
     metric = space.objectives[0].metric
     title = metric.replace("_", " ")
     paper = paper_trial(space)

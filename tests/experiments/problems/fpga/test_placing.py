@@ -93,12 +93,14 @@ def test_what_was_tried_is_read_as_it_was_written() -> None:
     assert [placed.no_room for placed in found.tried] == [True, True, False, False, False]
     assert [placed.no_pins for placed in found.tried] == [False, False, False, True, False]
     stored = json.loads(json.dumps(found.as_json()))
-    assert FinalistPlacing.from_json(stored, trials(5)) == found
+    assert FinalistPlacing.from_json(stored, dict(enumerate(trials(5))).get) == found
     assert found.made(trials(5)[4].assignment) == SMALL
     assert found.made(trials(5)[1].assignment) is None, "what synthesis has counted of a design without room"
     for older in stored["tried"]:
         del older["options"]
-    assert FinalistPlacing.from_json(stored, trials(5)).tried[-1].made == replace(SMALL, options=())
+    assert FinalistPlacing.from_json(stored, dict(enumerate(trials(5))).get).tried[-1].made == replace(
+        SMALL, options=()
+    )
 
 
 def failing_tools(folder: Path) -> str:
