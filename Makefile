@@ -30,6 +30,12 @@ SEED ?= 1
 fuzz: $(VENV)/.test-installed
 	$(BIN)/python -m kilotune.experiments.fuzz --seconds $(SECONDS) --seed $(SEED)
 
+# generated questions to all compiled searches and simulators, with sanitizers, for so many CPU-seconds; compiling them takes as long again
+SANITIZED ?= 30
+.PHONY: sanitize
+sanitize: $(VENV)/.test-installed
+	$(BIN)/python -m tests.sanitized --seconds $(SANITIZED) --seed $(SEED)
+
 # what needs no browser, no cluster, no database server and no simulator, and is done in a moment
 quick: $(VENV)/.test-installed
 	$(BIN)/python -m pytest -n 2 --dist loadgroup -m 'not slow'

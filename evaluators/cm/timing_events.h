@@ -69,7 +69,7 @@ static void close_events(Events *e) {
 static int copy_events(Events *to, const Events *from) {
     Chunk *chunks = malloc(sizeof(Chunk) * (size_t)(from->chunk_room + 1));
     if (!chunks) return -1;
-    memcpy(chunks, from->chunks, sizeof(Chunk) * (size_t)from->chunk_count);
+    if (from->chunk_count) memcpy(chunks, from->chunks, sizeof(Chunk) * (size_t)from->chunk_count);
     memcpy(to->rows, from->rows, NEAR * (size_t)from->kinds);
     memcpy(to->many, from->many, NEAR * sizeof(int32_t) * (size_t)from->kinds);
     memcpy(to->groups, from->groups, NEAR * GROUP * (size_t)from->blocks);

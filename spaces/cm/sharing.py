@@ -40,7 +40,7 @@ class StageNeeds:
     def rooms(self, hardware: Hardware, tick_room: int, keep: KeptArrays) -> int:
         """The address of what the compiled walks know of cores. tick_room: of a core, an image."""
         rooms = _Rooms(
-            slots=hardware.stages_per_core,
+            slots=min(hardware.stages_per_core, max(self.stages, 2)),  # each core has a list of so many
             row_room=min(hardware.core_rows, (1 << 31) - 1),
             byte_room=hardware.sram_bytes,
             tick_room=tick_room,

@@ -1,0 +1,53 @@
+"""Batches of candidates of random fixed-point programs, run and placed: values overflow, scales lie near and far."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from random import Random
+
+from hypothesis import HealthCheck, given, seed, settings
+from hypothesis import strategies as st
+
+from kilotune.codegen.interference import find_interference
+from kilotune.codegen.looped_steps import loop_steps
+from kilotune.codegen.placement import Placer
+from kilotune.evaluators.fixed_point.first_fit import compiled_first_fit
+from kilotune.evaluators.fixed_point.kernel import load_kernel, load_wide_kernel
+from kilotune.evaluators.fixed_point.margins import float_contest
+from kilotune.evaluators.fixed_point.native import NativeProgram
+from tests.codegen.emit.random_programs import RandomModel, random_models, shiftry_batches
+
+LAZY = settings(max_examples=2, database=None, deadline=None, suppress_health_check=list(HealthCheck))
+
+
+def _run(model: RandomModel, data: st.DataObject) -> None:
+    steps, batch = loop_steps(model.program), data.draw(shiftry_batches(model.program))
+    contest = float_contest(model.program, model.parameters, model.features, steps)[1]
+    for kernel in (load_kernel(), load_wide_kernel()):
+        assert kernel is not None
+        made = NativeProgram(kernel, model.program, steps, model.parameters, model.features, contest)
+        if made.supports(batch):
+            made.run_contest(batch)
+
+
+def _place(model: RandomModel, data: st.DataObject) -> None:
+    names = [variable.name for variable in model.program.variables]
+    widths = st.fixed_dictionaries({name: st.sampled_from((8, 16, 32)) for name in names})
+    compiled_first_fit(Placer(find_interference(model.program, data.draw(st.booleans()))))(
+        [data.draw(widths) for _ in range(3)]
+    )
+
+
+def _asked(random: Random, ask: Callable[[RandomModel, st.DataObject], None]) -> None:
+    seed(random.getrandbits(32))(LAZY(given(random_models(), st.data())(ask)))()
+
+
+def kernel_case(random: Random) -> None:
+    _asked(random, _run)
+
+
+def first_fit_case(random: Random) -> None:
+    _asked(random, _place)
+
+
+CASES = (kernel_case, first_fit_case)
