@@ -155,7 +155,7 @@ def _run(
 ) -> int:
     workplace = Workplace(options["jobs"], options["ray"], _limit_s(options), not options["no_cache"])
     with ProgressDisplay(problem, study, options["quiet"]) as display:
-        outcome = tuning.run(problem, study, time, workplace, display, stop)
+        outcome = tuning.run(problem, study, time, workplace, display, stop, display.conclude)
     return _deliver(outcome, folder, options)
 
 

@@ -88,6 +88,10 @@ def never() -> bool:
     return False
 
 
+def unheard(said: str) -> None:
+    """Told what is being done, and shows it to nobody."""
+
+
 def made_in_time(is_over: Callable[[], bool], make: Callable[[], MadeT]) -> MadeT | None:
     """What `make` makes; None when that was abandoned."""
     if is_over():

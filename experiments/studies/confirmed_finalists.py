@@ -14,7 +14,7 @@ from functools import partial
 
 from kilotune.evaluators.fixed_point.fresh_inputs import PairedFlips
 from kilotune.experiments.problems.problem import ComparesFlips, Problem
-from kilotune.experiments.studies.command_time import made_in_time
+from kilotune.experiments.studies.command_time import made_in_time, unheard
 from kilotune.experiments.studies.linked_finalists import linked_finalist
 from kilotune.experiments.studies.measured_finalists import (
     PRECISION,
@@ -37,12 +37,18 @@ to 0.07, and 6 at 0.1 (docs/results-precision.md)."""
 
 
 def chosen_finalist(
-    problem: Problem, study: Study, result: Result, paper: Trial | None, is_over: Callable[[], bool]
+    problem: Problem,
+    study: Study,
+    result: Result,
+    paper: Trial | None,
+    is_over: Callable[[], bool],
+    tell: Callable[[str], None] = unheard,
 ) -> MeasuredFinalists:
     """The finalist to be delivered: by what is linked where that is limited; the procedure's answer, `paper`, where the best is as
-    expensive and not surely more precise; else by its time on the device (`measured_finalists`). None are compared once `is_over`."""
+    expensive and not surely more precise; else by its time on the device (`measured_finalists`). None are compared once `is_over`.
+    `tell` hears what is being done."""
     return (
-        linked_finalist(problem, study, result, is_over)
+        linked_finalist(problem, study, result, is_over, tell)
         or confirmed_finalist(problem, study, result, paper, is_over)
         or measured_finalists(problem, study, result, paper, is_over)
     )

@@ -13,7 +13,7 @@ from __future__ import annotations
 import heapq
 import itertools
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from kilotune.evaluators.simulated import DeviceError
@@ -93,8 +93,16 @@ class LinkedDescent:
     `run` may be abandoned at any time: what it has come to stays.
     """
 
-    def __init__(self, problem: LimitsLinkedFlash, study: Study, first: Trial, linked: Mapping[int, int]) -> None:
-        """`first`: a trial that links within the limit. `linked`: bytes of trials that were linked, by their numbers."""
+    def __init__(
+        self,
+        problem: LimitsLinkedFlash,
+        study: Study,
+        first: Trial,
+        linked: Mapping[int, int],
+        tell: Callable[[str], None],
+    ) -> None:
+        """`first`: a trial that links within the limit. `linked`: bytes of trials that were linked, by their numbers. `tell` hears of every
+        step that takes long, before it is made."""
         limit = problem.linked_limit_bytes
         assert limit is not None
         self._problem, self._limit, self._space = problem, limit, study.space
@@ -111,7 +119,7 @@ class LinkedDescent:
             if trial is not None:
                 self._keep(trial, linked[number])
         self._links_left, self._measurements_left = MOST_LINKED, MOST_MEASURED
-        self.linked = 0
+        self.linked, self._tell = 0, tell
         self.best, self.bytes_of_best = first, linked[first.number]
 
     def offer(self, trial: Trial) -> None:
@@ -193,6 +201,7 @@ class LinkedDescent:
                 return
             if precise in begun or self._bytes(trial) > self._most or not self._links_within(trial):
                 continue
+            self._tell(f"finishing candidates, {len(begun) + 1} of at most {MOST_FINISHED}")
             whole = space.finished(trial.assignment, self._as_linked(trial))
             if whole is None:
                 continue
@@ -237,6 +246,7 @@ class LinkedDescent:
                 return False
             self._links_left -= 1
             self.linked += 1
+            self._tell(f"linking programs, {self.linked} so far")
             self._keep(trial, bytes_linked(self._problem, trial))
         return self._linked[key] <= self._limit
 

@@ -16,7 +16,7 @@ from functools import partial
 
 from kilotune.experiments.problems.device_check import DeviceCheck
 from kilotune.experiments.problems.problem import LimitsLinkedFlash, Problem
-from kilotune.experiments.studies.command_time import made_in_time
+from kilotune.experiments.studies.command_time import made_in_time, unheard
 from kilotune.experiments.studies.linked_descent import ESTIMATE, NEW, LinkedDescent, bytes_linked
 from kilotune.experiments.studies.measured_finalists import (
     MeasuredFinalists,
@@ -46,7 +46,7 @@ MOST_CONSIDERED = 1000
 
 
 def linked_finalist(
-    problem: Problem, study: Study, result: Result, is_over: Callable[[], bool]
+    problem: Problem, study: Study, result: Result, is_over: Callable[[], bool], tell: Callable[[str], None] = unheard
 ) -> MeasuredFinalists | None:
     """Link finalists and keep with the study the first that keeps the limit: of a front the most precise one. None without such a limit;
     where `is_over` says that there is no time, what an earlier run has kept. None as well where no candidate keeps the other limits.
@@ -61,6 +61,7 @@ def linked_finalist(
     if not result.feasible and not (in_order := _refused(study, limit)):
         return None
     for trial in _likely(in_order, linked, limit):
+        tell(f"linking finalists, {len(linked) + 1} so far")
         found = made_in_time(is_over, partial(bytes_linked, problem, trial))
         if found is None:
             break
@@ -71,7 +72,7 @@ def linked_finalist(
             said += "." if trial.number == first else f": trial {first}, the best by estimate, takes {linked[first]}."
             if not whole:
                 earlier = kept_finalist(problem, study, result).best or trial
-                trial, further = _descended(problem, study, trial, earlier, linked, is_over)
+                trial, further = _descended(problem, study, trial, earlier, linked, is_over, tell)
                 said += further
             keep_finalist(study, trial, study.result().best or result.best)
             return MeasuredFinalists(with_best(result, trial, problem.space.objectives[0]), said)
@@ -103,10 +104,11 @@ def _descended(
     earlier: Trial,
     linked: Mapping[int, int],
     is_over: Callable[[], bool],
+    tell: Callable[[str], None],
 ) -> tuple[Trial, str]:
     """What a descent from the finalist comes to in time, one of the study's trials from now on, and a sentence where that is better.
     `earlier`: what was kept before, which stays where nothing is better."""
-    descent = LinkedDescent(problem, study, first, linked)
+    descent = LinkedDescent(problem, study, first, linked, tell)
     descent.offer(earlier)
     made_in_time(is_over, descent.run)
     best = descent.best

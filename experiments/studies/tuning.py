@@ -20,7 +20,7 @@ from kilotune.experiments.problems.problem import (
     float_metrics_of,
 )
 from kilotune.experiments.problems.procedure_measurements import remembered
-from kilotune.experiments.studies.command_time import DEVICE_SHARE, CommandTime, made_in_time, never
+from kilotune.experiments.studies.command_time import DEVICE_SHARE, CommandTime, made_in_time, never, unheard
 from kilotune.experiments.studies.confirmed_finalists import chosen_finalist
 from kilotune.experiments.studies.device_checks import checked_programs
 from kilotune.experiments.studies.linked_finalists import linked_as_built
@@ -116,8 +116,10 @@ def run(
     workplace: Workplace,
     on_progress: Callable[[Progress], None] | None,
     stop: StopRule = SETTLED,
+    on_conclusion: Callable[[str], None] = unheard,
 ) -> TuneOutcome:
-    """Search until the budget is spent, the strategy ends, `stop` says so, or Ctrl-C; then what the time still allows of the rest."""
+    """Search until the budget is spent, the strategy ends, `stop` says so, or Ctrl-C; then what the time still allows of the rest, of whose
+    longer parts `on_conclusion` hears."""
     measures_device = device_of(problem) is not None
     with stops_on_interrupt(study):
         executor = workplace.executor(problem.space)
@@ -141,6 +143,7 @@ def run(
             result,
             is_over=time.concluded(study, replay_s),
             finalists_over=lambda: time.finalists_over(replay_s),
+            tell=on_conclusion,
         )
         return dataclasses.replace(outcome, asked=time.budget, used_s=used_s)
 
@@ -152,6 +155,7 @@ def conclude(
     most_checked: int = MOST_CHECKED,
     is_over: Callable[[], bool] = never,
     finalists_over: Callable[[], bool] = never,
+    tell: Callable[[str], None] = unheard,
 ) -> TuneOutcome:
     """Add what is measured once: the paper's procedure, the test data, the float model, programs on the device, of the
     front no more than `most_checked`. What is not there when `is_over` says so is left out, and finalists earlier: those that
@@ -161,7 +165,7 @@ def conclude(
     if isinstance(problem, LimitsProcedure):
         paper = dataclasses.replace(paper, limits=problem.procedure_limits())
     if most_checked:
-        finalists = chosen_finalist(problem, study, result, paper.answer, lambda: is_over() or finalists_over())
+        finalists = chosen_finalist(problem, study, result, paper.answer, lambda: is_over() or finalists_over(), tell)
     else:
         finalists = MeasuredFinalists(kept_finalist(problem, study, result))
     result = finalists.result

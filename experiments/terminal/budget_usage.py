@@ -20,10 +20,9 @@ WORTH_SAYING_S = 1.0
 
 def usage_sentence(result: Result, objectives: Sequence[Objective], asked: Budget, used_s: float) -> str:
     """`Used 24.1 of 60 s: ...`. `asked`: the command's budget; `used_s`: until the search ended, without the replay of a study that is
-    gone on with. All seconds in it are the command's, from its beginning, as the budget's are, as if there had been no replay, and the last tenth
-    is of the search's own; a replay of a
-    second or more is said besides, and so is what passed before the search began. What it calls the best is the search's: where another
-    trial is the result's, chosen after the search, it says so. Empty without a run."""
+    gone on with. All seconds in it are the command's, from its beginning, as the budget's are, as if there had been no replay, and the
+    last tenth is of the search's own; a replay of a second or more is said besides, and so is what passed before the search began. What
+    it calls the best is the search's: where another trial is the result's, chosen after the search, it says so. Empty without a run."""
     if result.course is None:
         return ""
     course = _of_the_command(result.course, used_s)
@@ -80,7 +79,7 @@ def _share(course: Course, asked: Budget, used_s: float) -> str:
 def _last_share(course: Course, begins_s: float, objectives: Sequence[Objective], shown: Trial | None) -> str:
     """What the last tenth of the search brought, which began after `begins_s`."""
     if not course.improvements:
-        return "nothing better than what was known"
+        return "nothing was found" if shown is None else "nothing better than what was known"
     since_s, best = course.improvements[-1]
     earlier = [trial for found_s, trial in course.improvements if found_s <= begins_s]
     found, chosen = f"the best came after {since_s:.1f} s", ""

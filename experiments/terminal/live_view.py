@@ -45,6 +45,7 @@ class LiveView:
         self._last: tuple[Progress, float] | None = None  # and when it came
         self._improvements: tuple[tuple[float, float], ...] = ()  # (seconds of this run, first objective)
         self._started_s = clock()
+        self._doing = "finishing"  # once the search is over
 
     def receive(self, progress: Progress) -> None:
         """A new report."""
@@ -53,6 +54,10 @@ class LiveView:
             if not self._improvements or self._improvements[-1][1] != value:
                 self._improvements += ((progress.elapsed_s, value),)
         self._last = (progress, self._clock())
+
+    def conclude(self, doing: str) -> None:
+        """What is being done after the search."""
+        self._doing = doing
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         width = options.max_width
@@ -88,7 +93,7 @@ class LiveView:
             if items:
                 lines += packed(name, items, width, dot)
         if study.status is not Status.RUNNING:
-            lines.append(_fitting(f"{study.status.value}: finishing", width, "bold"))
+            lines.append(_fitting(f"{study.status.value}: {self._doing}", width, "bold"))
         elif study.stopped:
             lines.append(_fitting("stopping; Ctrl-C again: at once", width, "bold"))
         return lines

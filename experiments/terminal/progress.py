@@ -40,6 +40,13 @@ class ProgressDisplay(AbstractContextManager["ProgressDisplay"]):
         else:
             self._display.line_if_due(lambda: describe(progress, self._objectives))
 
+    def conclude(self, doing: str) -> None:
+        """Say what is being done after the search."""
+        if self._display.is_redrawn:
+            self._view.conclude(doing)
+        else:
+            self._display.line_if_due(lambda: f"after the search: {doing}")
+
 
 def describe(progress: Progress, objectives: tuple[Objective, ...]) -> str:
     """`1234 trials, 567/s | best memory_bytes 794, disagreements 1 | bound 794, gap 0.0 % | 12 s left`."""

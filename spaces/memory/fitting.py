@@ -29,7 +29,7 @@ from kilotune.spaces.memory.reference_search import fits_within_reference
 
 LONGEST_S = 1e8
 KEY_BITS = 62
-"""Of a capacity and the number of buffers together: placing.c orders by both in one integer."""
+"""What a capacity and the number of buffers may take together: placing.c orders by both in one integer."""
 
 QUICK_WORK = 10_000_000
 """Buffers looked at, in some hundredths of a second; a longer question can be ended from outside."""

@@ -44,8 +44,10 @@ def test_sharing_lengthens_a_life(tmp_path: Path) -> None:
     )
 
 
-def test_binary_as_protobuf_writes_it(tmp_path: Path) -> None:
-    """By hand: HloProto.buffer_assignment (3) with logical_buffers (1) and heap_simulator_traces (4), and an unknown field 9."""
+@pytest.mark.parametrize("whole", [True, False])
+def test_binary_as_protobuf_writes_it(tmp_path: Path, whole: bool) -> None:
+    """By hand: HloProto.buffer_assignment (3) with logical_buffers (1) and heap_simulator_traces (4), and an unknown field 9; or the
+    assignment alone, where 3 is a list of allocations, whose sizes (2) are numbers."""
 
     def message(number: int, content: bytes) -> bytes:
         return bytes([number << 3 | 2, len(content)]) + content
@@ -53,7 +55,9 @@ def test_binary_as_protobuf_writes_it(tmp_path: Path) -> None:
     logical = message(1, b"\x08\x01\x10\x40")
     alloc, free = message(1, b"\x10\x01"), message(1, b"\x08\x01\x10\x01")
     path = tmp_path / "t.pb"
-    path.write_bytes(message(9, b"abc") + message(3, logical + message(4, alloc + free)))
+    allocations = message(3, b"\x08\x00\x10\x40") + message(3, b"\x08\x01\x10\x10")
+    traced = logical + allocations + message(4, alloc + free)
+    path.write_bytes(message(9, b"abc") + message(3, traced) if whole else traced)
     assert read_heap_trace(path).buffers == (Buffer("1", 0, 1, 64),)
 
 
