@@ -31,7 +31,7 @@ fuzz: $(VENV)/.test-installed
 	$(BIN)/python -m kilotune.experiments.fuzz --seconds $(SECONDS) --seed $(SEED)
 
 # generated questions to all compiled searches and simulators, with sanitizers, for so many CPU-seconds; compiling them takes as long again
-SANITIZED ?= 30
+SANITIZED ?= 15
 .PHONY: sanitize
 sanitize: $(VENV)/.test-installed
 	$(BIN)/python -m tests.sanitized --seconds $(SANITIZED) --seed $(SEED)

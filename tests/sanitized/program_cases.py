@@ -74,6 +74,8 @@ def cell_annealing_case(random: Random) -> None:
     sizes = random.sample(range(1, max(2 * prepared.constants, largest) + 1), prepared.constants)
     constants = tuple(random.choice((1, -1)) * size for size in sizes)
     walks, halvings = prepared.walks, random.choice((0, 0, 1, 4))
+    if halvings:  # the first constant is the image or a half of it, a quarter, ...
+        constants = (max(prepared.image >> random.randrange(halvings), 1), *constants[1:])
     if not prepared.has_tables:
         return
     start = cell_annealing.WalkChoice(constants, tuple(range(len(sums))), walks, cell_annealing.IMPOSSIBLE)
