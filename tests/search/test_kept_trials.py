@@ -10,7 +10,7 @@ from functools import partial
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from kilotune.evaluators.executors.in_process import InProcessExecutor
@@ -72,6 +72,7 @@ def test_not_a_number_is_kept_as_well() -> None:
 
 
 @given(st.lists(st.floats(allow_subnormal=True), min_size=1) | st.lists(st.integers(-LARGEST, LARGEST), min_size=1))
+@example([-0.0, 0.0, 1.0])
 def test_a_packed_column_reads_as_the_numbers_did(numbers: list[float]) -> None:
     whole = isinstance(numbers[0], int)
     column = packed(np.array(numbers, dtype=np.int64 if whole else np.float64))

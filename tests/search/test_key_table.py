@@ -51,7 +51,7 @@ class SameHash(bytes):
 
 def test_keys_of_one_hash_are_told_apart() -> None:
     """They fill the tail, which makes the table grow."""
-    keys: list[bytes] = [SameHash(number.to_bytes(2, "little")) for number in range(100)]
+    keys: list[bytes] = [SameHash(number.to_bytes(2, "little")) for number in range(600)]
     check(keys)
 
 
