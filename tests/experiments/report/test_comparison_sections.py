@@ -172,8 +172,7 @@ def test_the_best_runs_figures_become_parts_of_the_chapter(monkeypatch: pytest.M
     from kilotune.experiments.problems.memory.figures import sections as memory
 
     class Held:
-        def trials(self) -> list[int]:
-            return [1]
+        book = (1,)
 
     monkeypatch.setattr(memory, "draw", lambda problem, study: (Section("Address map", (Paragraph("a map"),)),))
     outcome = comparison_outcome()
