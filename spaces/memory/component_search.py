@@ -295,7 +295,7 @@ class ComponentSearch:
     def _search_successions(self, target: int, seconds: float) -> int:
         assert self._successions is not None
         before = self._successions.spent
-        self._offer(self._successions.improve(self.peak, target, seconds))
+        self._suggest(self._successions.improve(self.peak, target, seconds))
         return self._successions.spent - before
 
     def _search_of_blocks(self, blocks: BufferArrays, offsets: IntArray, seed: int) -> ComponentSearch:
@@ -310,7 +310,7 @@ class ComponentSearch:
     def _place_several_ways(self, target: int, seconds: float) -> int:
         self._beam = self._beam or BeamSearch(self.buffers, self._seed)
         before = self._beam.spent
-        self._offer(self._beam.placement(self.offsets, seconds))
+        self._suggest(self._beam.placement(self.offsets, seconds))
         return self._beam.spent - before
 
     def _place_in_order(self, target: int, seconds: float) -> int:
@@ -324,6 +324,13 @@ class ComponentSearch:
     def _offer(self, offsets: IntArray | None) -> None:
         if offsets is not None and int((offsets + self.buffers.size).max()) < self.peak:
             self._lower(offsets)
+
+    def _suggest(self, offsets: IntArray | None) -> None:
+        """An offer; where it is not the best one, something that others may lower."""
+        before = self.peak
+        self._offer(offsets)
+        if offsets is not None and self.peak == before and self._separation is not None:
+            self._separation.suggest(offsets)
 
     def _lower(self, offsets: IntArray) -> None:
         self.offsets = offsets

@@ -6,7 +6,8 @@ long (fast neighbourhood search for packing, Egeblad, Nielsen and Odgaard 2007; 
 overlaps so push aside what lies around them, and room that is scattered over many gaps comes together; in `spaces.memory.ejecting`, each
 overlap throws a whole buffer out. When no buffer overlaps any more, all fall (`spaces.memory.falling`), and a lower capacity is asked for.
 
-What does not come apart soon mostly never does: then the search begins again from the best placement, with other random numbers.
+What does not come apart soon mostly never does: then the search begins again from the best placement, with other random numbers, or from
+another one that is not much higher: how low it comes depends on who lies beside whom in the first place.
 """
 
 from __future__ import annotations
@@ -38,6 +39,12 @@ MOST_LOOKS = 2_000_000_000
 
 SHARES = (1 / 16, 1 / 32, 1 / 8)
 """Shares of the way to the goal that are asked for in turns."""
+
+FAR_ABOVE = 2.0
+"""So many times as far above the goal as the best placement, others are not begun from."""
+
+ATTEMPTS = 2
+"""In vain, after which one that is not the best is given up."""
 
 LIFE_POWER, WEIGHT_UNIT = 1.5, 4.0
 """A byte in which two overlap counts so often for each of this power of the sections at which both live."""
@@ -85,6 +92,8 @@ class SeparationSearch:
         """Work so far, in edges looked at."""
         self._buffers = buffers
         self._tried = 0  # attempts in vain since the last placement was found
+        self._other: IntArray | None = None
+        self._tried_other = 0
         self._unit = unit_of(buffers)
         count = len(buffers)
         self._start = np.zeros(count + 1, dtype=np.int64)
@@ -97,21 +106,46 @@ class SeparationSearch:
         kernel.kilotune_neighbours(count, *(column.ctypes.data for column in columns))
         self._together = self._weights()
 
+    def suggest(self, offsets: IntArray) -> None:
+        """A placement that is not the best one, from which the search may come lower than from that; bytes, shape (buffers,)."""
+        if self._other is None or self._peak(offsets) < self._peak(self._other):
+            self._other, self._tried_other = offsets, 0
+
     def improve(self, offsets: IntArray, goal_bytes: int, seconds: float) -> IntArray | None:
         """A lower placement than this one, or None: not found within the looks of this attempt, or `seconds`. Raises `MemoryError`."""
-        peak = int((offsets + self._buffers.size).max())
-        share = SHARES[self._tried % len(SHARES)]
+        if self._other is not None and self._peak(self._other) - goal_bytes < FAR_ABOVE * (self._peak(offsets) - goal_bytes):
+            return self._lowered_other(self._other, offsets, goal_bytes, seconds)
+        found = self._lower(offsets, goal_bytes, self._tried, seconds)
+        self._tried = self._tried + 1 if found is None else 0
+        return found
+
+    def _lowered_other(self, other: IntArray, offsets: IntArray, goal_bytes: int, seconds: float) -> IntArray | None:
+        """The placement that was suggested, lowered; None: it is not below the best one yet, or is given up."""
+        found = self._lower(other, goal_bytes, self._tried_other, seconds)
+        self._tried_other = self._tried_other + 1 if found is None else 0
+        if found is not None and self._peak(found) >= self._peak(offsets):
+            self._other = found
+            return None
+        if found is not None or self._tried_other >= ATTEMPTS:
+            self._other = None
+        return found
+
+    def _lower(self, offsets: IntArray, goal_bytes: int, tried: int, seconds: float) -> IntArray | None:
+        peak = self._peak(offsets)
+        share = SHARES[tried % len(SHARES)]
         target = max(goal_bytes, int(self._buffers.size.max()), min(peak - 1, peak - round((peak - goal_bytes) * share)))
         if target >= peak or peak // self._unit >= 1 << ADDRESS_BITS:
             self.spent += self._work_of_a_fall
             return None
-        found = self._separated(offsets, target - target % self._unit, seconds)
+        looks = min(LOOKS_A_BUFFER * len(self._buffers) * luby(tried + 1), MOST_LOOKS)
+        found = self._separated(offsets, target - target % self._unit, looks, seconds)
         if found is None:
-            self._tried += 1
             return None
-        self._tried = 0
         self.spent += self._work_of_a_fall
         return fallen(self._buffers, found)
+
+    def _peak(self, offsets: IntArray) -> int:
+        return int((offsets + self._buffers.size).max())
 
     def _weights(self) -> npt.NDArray[np.int32]:
         """What an overlapping byte of each pair costs."""
@@ -122,11 +156,10 @@ class SeparationSearch:
         weights = np.rint(WEIGHT_UNIT * np.minimum(together, MOST_SECTIONS) ** LIFE_POWER)
         return np.append(weights, 0).astype(np.int32)
 
-    def _separated(self, offsets: IntArray, capacity: int, seconds: float) -> IntArray | None:
+    def _separated(self, offsets: IntArray, capacity: int, looks: int, seconds: float) -> IntArray | None:
         library = load_separation()
         assert library is not None
         buffers, unit = self._buffers, self._unit
-        looks = min(LOOKS_A_BUFFER * len(buffers) * luby(self._tried + 1), MOST_LOOKS)
         limit_ns = int(max(seconds, 0.0) * 1e9) if seconds < LONGEST_S else UNLIMITED_NS
         columns = (buffers.size // unit, buffers.alignment // np.gcd(buffers.alignment, unit), self._start, self._neighbours, self._together)
         flag = StopFlag()
