@@ -85,7 +85,7 @@ LARGE_SHARES = {
     "skyline": 1,
     "greedy": 1,
     "beam": 64,
-    "separation": 16,
+    "separation": 8,
 }
 """How the work is divided from LARGE buffers on, about which a question is seldom answered, and among ways for what they are glued to."""
 

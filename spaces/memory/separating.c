@@ -30,7 +30,7 @@ typedef struct {
     const volatile int32_t *stop; /* set by another thread */
 } SeparationProblem;
 
-/* Where a neighbour begins or ends. Up to it, bytes times weights have summed to `sum`, which grows by `slope` a byte from there on. Sums may
+/* Where a neighbour begins or ends. Up to it, bytes times weights have summed to `sum`, which grows by `slope` a byte from there. Sums may
  * wrap around; their differences, which are what is asked for, do not. */
 typedef struct {
     int64_t at;

@@ -1,10 +1,10 @@
 """Lower placements by way of buffers that overlap: guided local search in a memory that is lower than the best placement.
 
 What reaches above the new capacity is pushed below it, onto others. Buffers that overlap then move one after the other, each to where it
-overlaps the others least; bytes that two share count as often as the two have overlapped so far, and more where they are live together for
-long (fast neighbourhood search for packing, Egeblad, Nielsen and Odgaard 2007; a strip's, Umetani, Yagiura, Imahori et al. 2009). Many small
-overlaps so push aside what lies around them, and room that is scattered over many gaps comes together; in `spaces.memory.ejecting`, each
-overlap throws a whole buffer out. When no buffer overlaps any more, all fall (`spaces.memory.falling`), and a lower capacity is asked for.
+overlaps the others least; bytes that two share count as often as the two have overlapped so far, and more where they are live together
+for long (fast neighbourhood search for packing, Egeblad, Nielsen and Odgaard 2007; a strip's, Umetani et al. 2009). Many small overlaps
+so push aside what lies around them, and room that is scattered over many gaps comes together; in `spaces.memory.ejecting`, each overlap
+throws a whole buffer out. When no buffer overlaps any more, all fall (`spaces.memory.falling`), and a lower capacity is asked for.
 
 What does not come apart soon mostly never does: then the search begins again from the best placement, with other random numbers, or from
 another one that is not much higher: how low it comes depends on who lies beside whom in the first place.
@@ -13,7 +13,6 @@ another one that is not much higher: how low it comes depends on who lies beside
 from __future__ import annotations
 
 import ctypes
-import math
 from functools import cache, reduce
 from math import gcd
 from pathlib import Path
@@ -74,8 +73,9 @@ def load_separation() -> ctypes.CDLL | None:
 
 def unit_of(buffers: BufferArrays) -> int:
     """Bytes. Placements at multiples of it are as low as any."""
-    unit = reduce(gcd, buffers.size.tolist())
-    return unit if not (unit % buffers.alignment).any() else reduce(gcd, buffers.alignment.tolist(), unit)
+    unit: int = reduce(gcd, buffers.size.tolist())
+    with_alignments: int = reduce(gcd, buffers.alignment.tolist(), unit)
+    return with_alignments if (unit % buffers.alignment).any() else unit
 
 
 def is_separable(buffers: BufferArrays) -> bool:
@@ -113,7 +113,9 @@ class SeparationSearch:
 
     def improve(self, offsets: IntArray, goal_bytes: int, seconds: float) -> IntArray | None:
         """A lower placement than this one, or None: not found within the looks of this attempt, or `seconds`. Raises `MemoryError`."""
-        if self._other is not None and self._peak(self._other) - goal_bytes < FAR_ABOVE * (self._peak(offsets) - goal_bytes):
+        if self._other is not None and self._peak(self._other) - goal_bytes < FAR_ABOVE * (
+            self._peak(offsets) - goal_bytes
+        ):
             return self._lowered_other(self._other, offsets, goal_bytes, seconds)
         found = self._lower(offsets, goal_bytes, self._tried, seconds)
         self._tried = self._tried + 1 if found is None else 0
@@ -133,7 +135,9 @@ class SeparationSearch:
     def _lower(self, offsets: IntArray, goal_bytes: int, tried: int, seconds: float) -> IntArray | None:
         peak = self._peak(offsets)
         share = SHARES[tried % len(SHARES)]
-        target = max(goal_bytes, int(self._buffers.size.max()), min(peak - 1, peak - round((peak - goal_bytes) * share)))
+        target = max(
+            goal_bytes, int(self._buffers.size.max()), min(peak - 1, peak - round((peak - goal_bytes) * share))
+        )
         if target >= peak or peak // self._unit >= 1 << ADDRESS_BITS:
             self.spent += self._work_of_a_fall
             return None
@@ -161,7 +165,8 @@ class SeparationSearch:
         assert library is not None
         buffers, unit = self._buffers, self._unit
         limit_ns = int(max(seconds, 0.0) * 1e9) if seconds < LONGEST_S else UNLIMITED_NS
-        columns = (buffers.size // unit, buffers.alignment // np.gcd(buffers.alignment, unit), self._start, self._neighbours, self._together)
+        alignment = buffers.alignment // np.gcd(buffers.alignment, unit)
+        columns = (buffers.size // unit, alignment, self._start, self._neighbours, self._together)
         flag = StopFlag()
         addresses = (column.ctypes.data for column in columns)
         problem = _KernelProblem(len(buffers), *addresses, capacity // unit, looks, limit_ns, flag.address)
