@@ -34,7 +34,7 @@ LOOKS_A_BUFFER = 200_000
 """Looks at edges for each buffer, after which the search begins again; some nanoseconds each. Multiplied as `luby` says."""
 
 MOST_LOOKS = 2_000_000_000
-"""Of all buffers together, after which it begins again."""
+"""Looks of all buffers together, after which it begins again."""
 
 SHARES = (1 / 16, 1 / 32, 1 / 8)
 """Shares of the way to the goal that are asked for in turns."""
@@ -52,7 +52,7 @@ MOST_UNITS = 1 << 28
 """The largest live sum, in units of which all sizes are multiples, above which it is not tried: sums have 63 bits, addresses 32."""
 
 MOST_SECTIONS = 300
-"""Of those at which a pair is live together, so many count, for the same reason."""
+"""Sections that count of those at which a pair is live together, for the same reason."""
 
 ADDRESS_BITS = 32
 
