@@ -30,7 +30,7 @@ SEED ?= 1
 fuzz: $(VENV)/.test-installed
 	$(BIN)/python -m kilotune.experiments.fuzz --seconds $(SECONDS) --seed $(SEED)
 
-# generated questions to all compiled searches and simulators, with sanitizers, for so many CPU-seconds; compiling them takes as long again
+# generated questions to all compiled searches and simulators, with sanitizers, for so many CPU-seconds; compiling them first takes a minute or two
 SANITIZED ?= 15
 .PHONY: sanitize
 sanitize: $(VENV)/.test-installed

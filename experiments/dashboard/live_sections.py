@@ -24,7 +24,7 @@ def sections_of(problem: Problem, study: Study, row: StudyRow) -> tuple[Section,
     if not len(study.book):
         return (Section("Best trial", (Paragraph("No trial is finished yet."),)),)
     outcome = TuneOutcome(problem, study.result(), ProcedureOutcome(ProcedureState.NOT_ENDED), None, {})
-    trials, places = shown_trials(study)
+    trials, places = shown_trials(study, (outcome.result.best,))
     reported = ReportData(problem, study, row, trials, outcome, places)
     return (
         Section("Best trial", (_metrics(study),)),

@@ -70,12 +70,13 @@ class ReportData:
         return None if violation else as_metric(loss, self.problem.space.objectives[0])
 
 
-def shown_trials(study: Study) -> tuple[list[Trial], list[int]]:
-    """The trials of a study and their places among all, from 0: of a long one some `MOST_TOLD`, its best among them."""
+def shown_trials(study: Study, told: Iterable[Trial | None] = ()) -> tuple[list[Trial], list[int]]:
+    """The trials of a study and their places among all, from 0: of a long one some `MOST_TOLD`, its best among them, and those that are
+    `told` of, which may have been chosen after the search and be none of the best in it."""
     count = len(study.book)
     found = dict(telling_trials(study, study.each_trial(), count, MOST_TOLD))
     if len(found) < count:
-        best = {
+        best = {trial.number for trial in told if trial is not None} | {
             trial.number
             for trial in islice(study.book.best_first(study.front.ranking, within_limits=False), BEST_SHOWN)
         }

@@ -35,8 +35,8 @@ def study_sections(problem: Problem, study: Study, row: StudyRow) -> tuple[Secti
         ended = unended(study) if study.status is Status.RUNNING else f"`tune resume {study.name}` goes on with it."
         nothing = Paragraph(f"This study holds no trial yet. {ended}")
         return (asked, Section("What was found", (nothing,)))
-    trials, places = shown_trials(study)
     outcome = tuning.conclude(problem, study, study.result(), most_checked=0)
+    trials, places = shown_trials(study, (outcome.result.best, outcome.exported))
     reported = ReportData(problem, study, row, trials, outcome, places)
     best = reported.outcome.exported
     return (

@@ -6,7 +6,8 @@
 - buffers that almost fit together are glued loosely, and the blocks moved about (`spaces.memory.loose_search`);
 - buffers that follow one another alone are glued, the blocks searched in the same way, and all fall from where they lie then
   (`spaces.memory.succession_search`);
-- where there are very many, guided ejection moves a few at a time (`spaces.memory.ejecting`);
+- where there are very many, guided ejection moves a few at a time (`spaces.memory.ejecting`), and in a lower memory those that overlap
+  push one another aside (`spaces.memory.separating`);
 - where there are very many, all are placed from below, again and again, and where no byte may be left unused is learned
   (`spaces.memory.skyline`); over few points of time several placements at once (`spaces.memory.skyline_beam`); of so many that the caller
   did not try them, greedy orders get their turn.
@@ -31,6 +32,7 @@ from kilotune.spaces.memory.loose_search import LooseSearch
 from kilotune.spaces.memory.native import load_ejection
 from kilotune.spaces.memory.orders import best_greedy, greedy_placements
 from kilotune.spaces.memory.search_note import UNBEGUN, ComponentProgress
+from kilotune.spaces.memory.separating import SeparationSearch, is_separable, load_separation
 from kilotune.spaces.memory.skyline import SkylineSearch, load_skyline
 from kilotune.spaces.memory.skyline_beam import BeamSearch, has_few_points, load_beam
 from kilotune.spaces.memory.succession_search import SuccessionSearch
@@ -69,6 +71,7 @@ SHARES = {
     "skyline": 1,
     "greedy": 1,
     "beam": 1,
+    "separation": 1,
 }
 """How the work is divided among the ways that are open."""
 
@@ -82,6 +85,7 @@ LARGE_SHARES = {
     "skyline": 1,
     "greedy": 1,
     "beam": 64,
+    "separation": 8,
 }
 """How the work is divided from LARGE buffers on, about which a question is seldom answered, and among ways for what they are glued to."""
 
@@ -95,6 +99,7 @@ FEW_POINTS_SHARES = {
     "skyline": 0.3,
     "greedy": 1,
     "beam": 64,
+    "separation": 64,
 }
 """And where a beam search places them: guided ejection lowers what that has come to, which goes on from there. Regluing takes long."""
 
@@ -114,6 +119,7 @@ VERY_LARGE_SHARES = {
     "skyline": 8,
     "greedy": 4,
     "beam": 8,
+    "separation": 4,
 }
 """How the work is divided from VERY_LARGE buffers on."""
 
@@ -146,6 +152,7 @@ class ComponentSearch:
         self._lucky: str | None = None
         self._questions: dict[int, CapacityQuestion] = {}
         self._ejection: Ejection | None = None
+        self._separation: SeparationSearch | None = None
         self._skyline: SkylineSearch | None = None
         self._beam: BeamSearch | None = None
         self._greedy: Iterator[IntArray] | None = greedy_placements(buffers) if len(buffers) >= VERY_LARGE else None
@@ -170,6 +177,10 @@ class ComponentSearch:
     @cached_property
     def _has_lists(self) -> bool:
         return int(self.buffers.conflicts.sum()) <= MOST_PAIRS and len(self.buffers) <= MOST_BUFFERS
+
+    @cached_property
+    def _is_separable(self) -> bool:
+        return load_separation() is not None and is_separable(self.buffers)
 
     @property
     def spent(self) -> int:
@@ -223,6 +234,8 @@ class ComponentSearch:
             steps["greedy"] = self._place_in_order
         elif is_large and self._has_lists and load_ejection() is not None:
             steps["ejection"] = self._eject
+            if self._is_separable:
+                steps["separation"] = self._separate
         if self._loose is not None and not self._loose.exhausted and self.spent >= WORK_BEFORE_LOOSE:
             steps["loose"] = self._move_blocks
         return steps
@@ -268,6 +281,12 @@ class ComponentSearch:
         self._offer(self._ejection.improve(self.offsets, target, seconds))
         return EJECTION_WORK
 
+    def _separate(self, target: int, seconds: float) -> int:
+        self._separation = self._separation or SeparationSearch(self.buffers, self._seed)
+        before = self._separation.spent
+        self._offer(self._separation.improve(self.offsets, target, seconds))
+        return self._separation.spent - before
+
     def _move_blocks(self, target: int, seconds: float) -> int:
         assert self._loose is not None
         self._offer(self._loose.improve(target, seconds))
@@ -276,7 +295,7 @@ class ComponentSearch:
     def _search_successions(self, target: int, seconds: float) -> int:
         assert self._successions is not None
         before = self._successions.spent
-        self._offer(self._successions.improve(self.peak, target, seconds))
+        self._suggest(self._successions.improve(self.peak, target, seconds))
         return self._successions.spent - before
 
     def _search_of_blocks(self, blocks: BufferArrays, offsets: IntArray, seed: int) -> ComponentSearch:
@@ -291,7 +310,7 @@ class ComponentSearch:
     def _place_several_ways(self, target: int, seconds: float) -> int:
         self._beam = self._beam or BeamSearch(self.buffers, self._seed)
         before = self._beam.spent
-        self._offer(self._beam.placement(self.offsets, seconds))
+        self._suggest(self._beam.placement(self.offsets, seconds))
         return self._beam.spent - before
 
     def _place_in_order(self, target: int, seconds: float) -> int:
@@ -305,6 +324,13 @@ class ComponentSearch:
     def _offer(self, offsets: IntArray | None) -> None:
         if offsets is not None and int((offsets + self.buffers.size).max()) < self.peak:
             self._lower(offsets)
+
+    def _suggest(self, offsets: IntArray | None) -> None:
+        """An offer; where it is not the best one, something that others may lower."""
+        before = self.peak
+        self._offer(offsets)
+        if offsets is not None and self.peak == before and self._separation is not None:
+            self._separation.suggest(offsets)
 
     def _lower(self, offsets: IntArray) -> None:
         self.offsets = offsets

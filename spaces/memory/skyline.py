@@ -36,8 +36,9 @@ QUICK_BUFFERS = 5_000
 WORK_OF_A_BUFFER = 50
 """What placing one takes beside the looks at candidates, in such looks; some nanoseconds each."""
 
-FIRST_LOOKS, LATER_LOOKS = 64, 256
-"""Buffers that are compared for a place in the first placement, and in later ones."""
+FIRST_LOOKS, LATER_LOOKS = 64, (1024, 256, 4096)
+"""Buffers that are compared for a place in the first placement, and in later ones, in turns: which number does best hangs on the
+buffers, and the variations of the best placement keep it."""
 
 STEEPNESS = 20.0
 """A section whose live sum is a share s below the largest one weighs exp(-STEEPNESS * s)."""
@@ -85,6 +86,7 @@ def load_skyline() -> ctypes.CDLL | None:
 @dataclass(frozen=True)
 class _NoisyPlacement:
     rule: SkylineRule
+    looks: int  # buffers compared for a place
     noise: FloatArray  # shape (buffers,)
     offsets: IntArray
     peak: int
@@ -109,29 +111,30 @@ class SkylineSearch:
 
     def placement(self, seconds: float = math.inf) -> IntArray | None:
         """The next placement, in bytes, shape (buffers,); None: not done after `seconds`. Raises `MemoryError`."""
-        rule, noise = self._varied()
-        offsets = self._placed(rule, noise, seconds)
+        rule, looks, noise = self._varied()
+        offsets = self._placed(rule, looks, noise, seconds)
         if offsets is None:
             return None
         peak = int((offsets + self._buffers.size).max())
         if self._best is None or peak <= self._best.peak:
-            self._best = _NoisyPlacement(rule, noise, offsets, peak)
+            self._best = _NoisyPlacement(rule, looks, noise, offsets, peak)
         return offsets
 
-    def _varied(self) -> tuple[SkylineRule, FloatArray]:
+    def _varied(self) -> tuple[SkylineRule, int, FloatArray]:
         best, count = self._best, len(self._buffers)
         if best is None:
-            return RULES[0], np.zeros(count)
-        if self._fresh < len(RULES) or self._random.random() < FRESH_SHARE:
+            return RULES[0], LATER_LOOKS[0], np.zeros(count)
+        if self._fresh < len(RULES) * len(LATER_LOOKS) or self._random.random() < FRESH_SHARE:
+            rule = RULES[(self._fresh + 1) % len(RULES)]
+            looks = LATER_LOOKS[self._fresh // len(RULES) % len(LATER_LOOKS)]
             self._fresh += 1
-            rule = RULES[self._fresh % len(RULES)]
-            return rule, rule.noise * self._random.standard_normal(count)
+            return rule, looks, rule.noise * self._random.standard_normal(count)
         above = best.offsets > self._random.uniform(LEAST_KEPT, 1.0) * best.peak
         noise = best.noise.copy()
         noise[above] = best.rule.noise * self._random.standard_normal(int(above.sum()))
-        return best.rule, noise
+        return best.rule, best.looks, noise
 
-    def _placed(self, rule: SkylineRule, noise: FloatArray, seconds: float) -> IntArray | None:
+    def _placed(self, rule: SkylineRule, looks: int, noise: FloatArray, seconds: float) -> IntArray | None:
         library = load_skyline()
         assert library is not None
         buffers = self._buffers
@@ -139,17 +142,17 @@ class SkylineSearch:
         worth = self._worth + noise
         columns = (begins, ends, buffers.size, buffers.alignment, self._weight_before, worth)
         flag = StopFlag()
-        looks_a_place = FIRST_LOOKS if self._best is None else LATER_LOOKS
+        looks_a_place = FIRST_LOOKS if self._best is None else looks
         limit_ns = int(max(seconds, 0.0) * 1e9) if seconds < LONGEST_S else UNLIMITED_NS
         limits = (rule.waste, rule.flush, looks_a_place, limit_ns, flag.address)
         problem = _KernelProblem(len(buffers), count, *(column.ctypes.data for column in columns), *limits)
-        offsets, looks = np.zeros(len(buffers), dtype=np.int64), np.zeros(1, dtype=np.int64)
+        offsets, looked = np.zeros(len(buffers), dtype=np.int64), np.zeros(1, dtype=np.int64)
 
         def call() -> int:
-            return int(library.kilotune_skyline(ctypes.byref(problem), offsets.ctypes.data, looks.ctypes.data))
+            return int(library.kilotune_skyline(ctypes.byref(problem), offsets.ctypes.data, looked.ctypes.data))
 
         status = call() if len(buffers) <= QUICK_BUFFERS else interruptible(call, flag.set)
-        self.spent += int(looks[0]) + WORK_OF_A_BUFFER * len(buffers)
+        self.spent += int(looked[0]) + WORK_OF_A_BUFFER * len(buffers)
         if status not in (0, 2):
             raise MemoryError("The placement of buffers ran out of memory.")
         return offsets if status == 0 else None

@@ -24,6 +24,7 @@ SHARED = {
     "spaces/cm/core_sharing.h": ("Rooms",),
     "spaces/cm/moved_streams.h": ("Network",),
     "spaces/memory/regluing.c": ("RegluingProblem",),
+    "spaces/memory/separating.c": ("SeparationProblem",),
     "spaces/memory/skyline_beam.c": ("BeamProblem",),
     "spaces/memory/skyline.c": ("SkylineProblem",),
     "spaces/reverse_split/cell_annealing.c": ("CellProblem", "CellChoice"),

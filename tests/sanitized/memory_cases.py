@@ -12,6 +12,7 @@ from kilotune.spaces.memory.fitting import fits_within
 from kilotune.spaces.memory.instance import Buffer, Instance
 from kilotune.spaces.memory.orders import Fit, place_in_order
 from kilotune.spaces.memory.regluing import RegluingLimits, can_reglue, reglued
+from kilotune.spaces.memory.separating import SeparationSearch, is_separable
 from kilotune.spaces.memory.skyline import SkylineSearch
 from kilotune.spaces.memory.skyline_beam import BeamSearch
 
@@ -63,6 +64,19 @@ def ejecting_case(random: Random) -> None:
         )
 
 
+def separating_case(random: Random) -> None:
+    buffers = _connected(random, random.choice((8, 200)))
+    if not is_separable(buffers):
+        return
+    offsets = place_in_order(buffers, np.arange(len(buffers)), Fit.ABOVE)
+    search = SeparationSearch(buffers, random.getrandbits(60))
+    search.suggest(offsets + random.choice((0, 1)) * buffers.alignment)
+    for _ in range(3):
+        offsets = (
+            found if (found := search.improve(offsets, int(buffers.section_bytes.max()), 0.1)) is not None else offsets
+        )
+
+
 def skyline_case(random: Random) -> None:
     search = SkylineSearch(_buffers(random, random.choice((8, 600))), random.getrandbits(60))
     for _ in range(3):
@@ -90,4 +104,4 @@ def regluing_case(random: Random) -> None:
         )
 
 
-CASES = (placing_case, order_case, ejecting_case, skyline_case, beam_case, regluing_case)
+CASES = (placing_case, order_case, ejecting_case, separating_case, skyline_case, beam_case, regluing_case)

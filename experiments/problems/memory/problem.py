@@ -31,6 +31,7 @@ from kilotune.spaces.memory.space import MemorySpace
 COMPILED = (
     "kilotune.spaces.memory.native:load_kernel()",
     "kilotune.spaces.memory.native:load_ejection()",
+    "kilotune.spaces.memory.separating:load_separation()",
 )
 """What loads the C code of a search, compiled once a machine."""
 

@@ -6,6 +6,7 @@ import dataclasses
 import itertools
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 from _pytest.monkeypatch import MonkeyPatch
@@ -15,6 +16,7 @@ from kilotune.experiments.presentation.section import Figure, Listing, Paragraph
 from kilotune.experiments.presentation.text import cell_text
 from kilotune.experiments.problems.memory.figures import sections as memory_drawing
 from kilotune.experiments.problems.problem import Problem
+from kilotune.experiments.report import report_data
 from kilotune.experiments.report.pareto_front import pareto_sections
 from kilotune.experiments.report.report_data import ReportData, thinned
 from kilotune.experiments.report.study_sections import study_sections
@@ -369,3 +371,25 @@ def test_a_front_of_one_point_has_it_on_an_axis_with_room() -> None:
     assert layout.xaxis.range == (762 * 0.95, 762 * 1.05)
     assert layout.yaxis.range == (-0.04, 1)  # nothing is below 0
     assert layout.yaxis.dtick == 1  # no halves of whole numbers
+
+
+def test_of_a_long_study_the_finalist_chosen_after_the_search_is_shown_too(
+    shiftry: tuple[Problem, Study, StudyRow], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Found by a reader: one that is none of the best in the search ended the report."""
+    problem, study, row = shiftry
+    monkeypatch.setattr(report_data, "MOST_TOLD", 20)
+    monkeypatch.setattr(report_data, "BEST_SHOWN", 3)
+    numbers = {trial.number for trial in report_data.shown_trials(study)[0]}
+    assert len(numbers) < 100
+    chosen = next(trial for trial in reversed(study.trials()) if trial.number not in numbers and trial.metrics)
+    conclude = tuning.conclude
+
+    def chosen_after(*given: Any, **options: Any) -> tuning.TuneOutcome:
+        outcome = conclude(*given, **options)
+        return dataclasses.replace(outcome, result=dataclasses.replace(outcome.result, best=chosen))
+
+    monkeypatch.setattr(tuning, "conclude", chosen_after)
+    place = study.trials().index(chosen) + 1
+    (section,) = [s for s in study_sections(problem, study, row) if s.title.startswith("How the search")]
+    assert any(f"with evaluation {place} of" in block.text for block in blocks(section, Paragraph))
