@@ -48,7 +48,7 @@ class KeyTable:
         """Take a key in, behind all others; the place that it had before, -1 where it is new."""
         number = hash(key)
         before, slots, at = self._probe(key, number)
-        content = key if isinstance(key, bytes) else key.encode()
+        content = key if isinstance(key, bytes) else key.encode("utf-8", "surrogatepass")
         if len(content) != self._width:
             self._let_widths_differ(key, len(content))
         self._bytes += content
@@ -70,7 +70,7 @@ class KeyTable:
             found = self._bytes[place * self._width : (place + 1) * self._width]
         else:
             found = self._bytes[self._ends[place - 1] if place else 0 : self._ends[place]]
-        return found.decode() if self._text else bytes(found)
+        return found.decode("utf-8", "surrogatepass") if self._text else bytes(found)
 
     def _probe(self, key: bytes | str, number: int) -> tuple[int, array[int], int]:
         """The key's place, -1 where it has none; the slots, and the index of that in which the key is, or would be put."""

@@ -99,9 +99,12 @@ FEW_POINTS_SHARES = {
     "skyline": 0.3,
     "greedy": 1,
     "beam": 64,
-    "separation": 64,
+    "separation": 32,
 }
 """And where a beam search places them: guided ejection lowers what that has come to, which goes on from there. Regluing takes long."""
+
+BESIDE_LIVES = 1 / 16
+"""The part of its share that separation gets while successions are searched, which come lower there in the same time."""
 
 LUCK = 4
 """By how much the share grows of the way that lowered the peak last."""
@@ -201,11 +204,15 @@ class ComponentSearch:
         work, or after `seconds`."""
         target = max(self.bound, goal)
         steps = self._open_ways(target)
-        way = min(steps, key=lambda name: self._spent[name] / self._shares[name] / (LUCK if name == self._lucky else 1))
+        way = min(steps, key=lambda name: self._spent[name] / self._share_of(name, "lives" in steps))
         before = self.peak
         self._spent[way] += steps[way](target, seconds)
         if self.peak < before:
             self._lucky = way
+
+    def _share_of(self, way: str, beside_lives: bool) -> float:
+        share = self._shares[way] * (LUCK if way == self._lucky else 1)
+        return share * BESIDE_LIVES if way == "separation" and beside_lives else share
 
     def _open_ways(self, target: int) -> dict[str, Callable[[int, float], int]]:
         """What may be done now, by name; of those that got nothing so far the first one is done first."""

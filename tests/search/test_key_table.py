@@ -70,3 +70,12 @@ def test_numbers_are_there_until_they_are_removed(steps: list[tuple[bool, int]])
                 numbers.remove(number)
         assert len(numbers) == len(expected)
     assert [number in numbers for number in range(-3, 50)] == [number in expected for number in range(-3, 50)]
+
+
+def test_texts_may_hold_halves_of_surrogate_pairs() -> None:
+    """As names in damaged files do."""
+    table = KeyTable()
+    for text in ("\ud800", "a", "\ud800b"):
+        assert table.put(text) == -1
+    assert [table.key(place) for place in range(3)] == ["\ud800", "a", "\ud800b"]
+    assert table.place("\ud800b") == 2
