@@ -54,6 +54,9 @@ MOST_UNITS = 1 << 28
 MOST_SECTIONS = 300
 """Sections that count of those at which a pair is live together, for the same reason."""
 
+MOST_PAIRS = 4_000_000
+"""That are live together, each counted from both, above which it is not tried: what weighs them takes forty bytes each for a moment."""
+
 ADDRESS_BITS = 32
 
 (_KernelProblem,) = structures(Path(__file__).with_name("separating.c"), "SeparationProblem")
@@ -79,8 +82,9 @@ def unit_of(buffers: BufferArrays) -> int:
 
 
 def is_separable(buffers: BufferArrays) -> bool:
-    """Whether the search is for these, of positive sizes: sums must have room."""
-    return int(buffers.section_bytes.max()) // unit_of(buffers) <= MOST_UNITS
+    """Whether the search is for these, of positive sizes: sums must have room, and pairs memory."""
+    has_room = int(buffers.section_bytes.max()) // unit_of(buffers) <= MOST_UNITS
+    return has_room and int(buffers.conflicts.sum()) <= MOST_PAIRS
 
 
 class SeparationSearch:

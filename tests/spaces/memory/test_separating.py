@@ -93,3 +93,8 @@ def test_what_sums_have_no_room_for_is_not_tried() -> None:
     assert unit_of(BufferArrays.of(make((0, 2, 9, 2), (1, 3, 6)))) == 1
     assert unit_of(BufferArrays.of(make((0, 2, 12, 2), (1, 3, 6)))) == 6
     assert np.array_equal(lowered(BufferArrays.of(make((0, 1, 5))), np.array([7]), 5, 1), [0])
+
+
+def test_so_many_pairs_that_weighing_them_takes_gigabytes_are_not_tried() -> None:
+    assert is_separable(BufferArrays.of(make(*[(0, 2, 8)] * 1900)))
+    assert not is_separable(BufferArrays.of(make(*[(0, 2, 8)] * 2100)))
