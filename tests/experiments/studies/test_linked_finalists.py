@@ -67,7 +67,8 @@ def searched(problem: Linking, folder: Path, trials: int = 150) -> tuple[Study, 
 def test_the_best_that_is_linked_within_the_limit_is_taken_and_kept(off: int, tmp_path: Path) -> None:
     problem = Linking(Sized(3, SIDE, 0), off)
     study, result = searched(problem, tmp_path)
-    found = linked_finalist(problem, study, result, never)  # type: ignore[arg-type]
+    told: list[str] = []
+    found = linked_finalist(problem, study, result, never, told.append)  # type: ignore[arg-type]
     assert found is not None
     assert found.kept
     assert found.result.best is not None
@@ -77,6 +78,8 @@ def test_the_best_that_is_linked_within_the_limit_is_taken_and_kept(off: int, tm
     )
     first = next(i for i, estimate in enumerate(problem.linked) if estimate + off <= LIMIT)
     assert first < MOST_LINKED
+    assert told[: first + 1] == [f"linking finalists, {n + 1} so far" for n in range(first + 1)]
+    assert told[first + 1 :] == [f"linking programs, {n + 1} so far" for n in range(len(problem.linked) - first - 1)]
     assert found.said is not None
     assert f"links to {problem.linked[first] + off:.0f} bytes, the best of {first + 1} that were linked" in found.said
     assert kept_finalist(problem, study, study.result()).best == found.result.best  # type: ignore[arg-type]

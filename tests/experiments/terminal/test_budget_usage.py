@@ -108,3 +108,13 @@ def test_a_value_that_the_table_does_not_show_is_said_to_be_of_another_trial() -
         "Used 2.0 of 2 s: the search's own best, trial 1, came after 2.0 s, in the last tenth of the search, which brought peak bytes "
         "100 -> 99 (trial 7, which is shown, was chosen after the search)."
     )
+
+
+def test_where_nothing_was_measured_nothing_was_found() -> None:
+    """And not `nothing better than what was known`, since nothing is."""
+    course = Course(Budget(seconds=2.0), 2.0, 0, None, (), 0.0)
+    result = Result("s", Status.FINISHED, None, None, False, (), None, None, False, 0, 0, 2.0, course)
+    assert (
+        usage_sentence(result, [Objective("peak_bytes")], Budget(seconds=2.0), 2.0)
+        == "Used 2.0 of 2 s: nothing was found."
+    )

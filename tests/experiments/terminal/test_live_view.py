@@ -27,7 +27,7 @@ from kilotune.experiments.terminal.live_display import DRAWN_PER_S
 from kilotune.experiments.terminal.live_view import LiveView, SearchSubject, clock_text, done, duration, packed
 from kilotune.experiments.terminal.progress import describe
 from kilotune.experiments.terminal.sparkline import best_so_far_at, sparkline
-from kilotune.search.result import Progress
+from kilotune.search.result import Progress, Status
 from kilotune.search.space import Constraint, Measurement, Trial
 from kilotune.search.study import Study
 from tests.search.problems import FlatProblem
@@ -235,3 +235,11 @@ def test_a_slow_search_is_not_said_to_stand_still() -> None:
     ]
     progress = Progress(3, 3, None, False, None, None, 0.04, 75.0, math.inf, math.inf)
     assert describe(progress, ()) == "3 trials, 0.04/s"
+
+
+def test_after_the_search_it_says_what_is_being_done(view: LiveView) -> None:
+    view.receive(report(1.0))
+    view.conclude("linking finalists, 3 so far")
+    assert "linking" not in drawn(view, 80), "the search still runs"
+    view._study.status = Status.FINISHED
+    assert "finished: linking finalists, 3 so far" in drawn(view, 80)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections import Counter
+from typing import Any
 
 import numpy as np
 import pytest
@@ -24,6 +26,7 @@ from kilotune.spaces.memory.skyline import (
     RULES,
     SIZE_POWER,
     STEEPNESS,
+    SkylineRule,
     SkylineSearch,
     load_skyline,
 )
@@ -128,3 +131,28 @@ def test_more_pairs_than_fit_in_memory_are_searched_and_lowered() -> None:
     assert standings[-1].peak_bytes < standings[0].peak_bytes
     assert peak(instance, standings[-1].offsets) == standings[-1].peak_bytes
     assert not standings[-1].done
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3, 4])
+def test_all_numbers_of_looks_are_tried_and_the_best_placements_is_kept(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By both rules; the first placement is a quick one."""
+    looked: list[int] = []
+    buffers = BufferArrays.of(scattered(600, seed))
+    search = SkylineSearch(buffers, seed)
+    placed = SkylineSearch._placed
+
+    def recorded(self: SkylineSearch, rule: SkylineRule, looks: int, *rest: Any) -> Any:
+        looked.append(looks)
+        return placed(self, rule, looks, *rest)
+
+    monkeypatch.setattr(SkylineSearch, "_placed", recorded)
+    peaks = [
+        int((found + buffers.size).max()) for found in (search.placement() for _ in range(60)) if found is not None
+    ]
+    each = len(RULES) * len(LATER_LOOKS)
+    assert Counter(looked[1 : each + 1]) == dict.fromkeys(LATER_LOOKS, len(RULES))
+    best_before = [max(k for k in range(end) if peaks[k] == min(peaks[:end])) for end in range(each + 1, 60)]
+    alike = sum(looked[end] == looked[best] for end, best in enumerate(best_before, each + 1))
+    assert alike >= 59 - search._fresh, "all that are not fresh vary the best so far"
