@@ -8,6 +8,8 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
+from operator import lt, mul
 from typing import Any, Protocol
 
 from kilotune.search.candidates import follow
@@ -47,11 +49,13 @@ class FlatEncoding:
         self._words = [self._word(first, last) for first, last in _spans(self._counts)]
 
     def _word(self, first: int, last: int) -> _KeyWord:
-        weight, digits = 1, []
-        for (name, indices), count in zip(self._indices_of[first:last], self._counts[first:last], strict=True):
-            digits.append((name, {option: index * weight for option, index in indices.items()}))
-            weight *= count
-        return _KeyWord(first, last, (max(1, weight - 1).bit_length() + 7) // 8, digits)
+        weights = [1, *accumulate(self._counts[first:last], mul)]
+        digits = [
+            (name, {option: index * weight for option, index in indices.items()})
+            for (name, indices), weight in zip(self._indices_of[first:last], weights, strict=False)
+        ]
+        length = (max(1, weights.pop() - 1).bit_length() + 7) // 8
+        return _KeyWord(first, last, length, weights, digits)
 
     def key(self, candidate: Assignment) -> CandidateKey:
         if len(candidate) != len(self.decisions):
@@ -69,18 +73,21 @@ class FlatEncoding:
         return {d.name: d.options[i] for d, i in zip(self.decisions, self._indices(key), strict=True)}
 
     def text(self, key: CandidateKey) -> str:
-        return str(self._indices(key))
+        return str(self._indices(key)).replace(" ", "")
 
     def key_of_text(self, text: str) -> CandidateKey:
         indices = _loaded(text)
         valid = (
             isinstance(indices, list)
             and len(indices) == len(self.decisions)
-            and all(type(i) is int and 0 <= i < count for i, count in zip(indices, self._counts, strict=True))
+            and {int}.issuperset(map(type, indices))
+            and min(indices, default=0) >= 0
+            and all(map(lt, indices, self._counts))
         )
         if not valid:
             raise ValueError(f"A stored candidate {_shown(text)} does not fit the decisions of the space.")
-        return self.key({d.name: d.options[i] for d, i in zip(self.decisions, indices, strict=True)})
+        words = (sum(map(mul, indices[w.first : w.last], w.weights)).to_bytes(w.length, "little") for w in self._words)
+        return b"".join(words)
 
     def _indices(self, key: CandidateKey) -> list[int]:
         indices, start = list[int](), 0
@@ -105,11 +112,12 @@ class FlatEncoding:
 
 @dataclass(frozen=True)
 class _KeyWord:
-    """A number of a key: decisions from `first` up to `last` without it, `length` bytes, and what each answer adds."""
+    """A number of a key: decisions from `first` up to `last` without it, `length` bytes, what an index is worth, what each answer adds."""
 
     first: int
     last: int
     length: int
+    weights: Sequence[int]
     digits: Sequence[tuple[str, Mapping[Option, int]]]
 
 

@@ -6,7 +6,7 @@ import hashlib
 
 import sqlalchemy as sa
 
-SCHEMA_VERSION = 5
+SCHEMA_VERSION = 6
 """The version of `TABLES`; the newest revision in `search/migrations/versions` brings a store there."""
 
 REVISION_TABLE = "kilotune_revision"
@@ -35,14 +35,21 @@ STUDIES = sa.Table(
     sa.Column("elapsed_s", sa.Float, nullable=False),
     sa.Column("created", sa.Float, nullable=False),  # Unix time
 )
+METRIC_NAMES = sa.Table(  # of trials by the million, which have them in common
+    "metric_names",
+    TABLES,
+    sa.Column("id", sa.Integer, primary_key=True),
+    sa.Column("names", sa.Text, nullable=False),  # JSON [name, ...]
+)
 TRIALS = sa.Table(
     "trials",
     TABLES,
     sa.Column("study_id", sa.Integer, sa.ForeignKey("studies.id"), primary_key=True),
     sa.Column("number", sa.BigInteger, primary_key=True, autoincrement=False),
-    sa.Column("candidate_hash", sa.String(32), nullable=False),
+    sa.Column("candidate_hash", sa.LargeBinary(16), nullable=False),
     sa.Column("candidate", sa.Text, nullable=False),  # `Encoding.text`: option indices, or an object
-    sa.Column("metrics", sa.Text, nullable=False),
+    sa.Column("names_id", sa.Integer, sa.ForeignKey("metric_names.id"), nullable=False),
+    sa.Column("metrics", sa.Text, nullable=False),  # JSON [number, ...], in the order of the names
     sa.Column("failure", sa.Text),
     sa.Column("elapsed_s", sa.Float, nullable=False),
     sa.Column("censored", sa.Integer, nullable=False, server_default="0"),  # 1: metrics are bounds, `search.racing`
@@ -81,7 +88,7 @@ CURVES = sa.Table(  # best-so-far curves of runs that have ended: their trials n
 )
 
 
-def candidate_hash(candidate: str, censored: bool = False) -> str:
-    """Hash of a candidate's stored text: what makes two trials of a study the same. A censored one is another than that which was
-    measured to the end."""
-    return hashlib.blake2b(candidate.encode(), digest_size=16, person=b"censored" if censored else b"").hexdigest()
+def candidate_hash(candidate: str, censored: bool = False) -> bytes:
+    """Hash of a candidate's stored text, 16 bytes: what makes two trials of a study the same. A censored one is another than that which
+    was measured to the end."""
+    return hashlib.blake2b(candidate.encode(), digest_size=16, person=b"censored" if censored else b"").digest()

@@ -28,8 +28,9 @@ from kilotune.search.schema import (
     candidate_hash,
 )
 from kilotune.search.stored_cells import CellError
-from kilotune.search.stored_rows import PLAIN_COLUMNS, StudyRow, TrialRow, study_row, trial_row, trial_values
+from kilotune.search.stored_rows import PLAIN_COLUMNS, MetricsReader, StudyRow, TrialRow, study_row, trial_values
 from kilotune.search.suggestion import did_you_mean
+from kilotune.search.trial_statements import names_ids, trials_query
 from kilotune.search.versions import (
     bring_up_to_date,
     has_tables,
@@ -149,7 +150,9 @@ class Store:
         with self.transaction() as connection:
             study_id = find_study(connection, name)
             if trials:
-                self._insert_trials(connection, [trial_values(study_id, trial) for trial in trials])
+                names_id = names_ids(connection, {tuple(trial.metrics) for trial in trials})
+                rows = [trial_values(study_id, trial, names_id[tuple(trial.metrics)]) for trial in trials]
+                self._insert_trials(connection, rows)
             if changes:
                 connection.execute(STUDIES.update().where(STUDIES.c.id == study_id).values(changes))
 
@@ -170,13 +173,14 @@ class Store:
 
     def trials(self, name: str, first: int = 0, last: int | None = None) -> Iterator[TrialRow]:
         """The trials of a study with numbers from `first` to `last` (None: all from there), by number."""
-        query = sa.select(TRIALS).join(STUDIES).where(STUDIES.c.name == name, TRIALS.c.number >= first)
+        query = trials_query(TRIALS.c, name, first)
         if last is not None:
             query = query.where(TRIALS.c.number <= last)
+        reader = MetricsReader()
         with self._errors(), self._engine.connect() as connection:
-            for row in connection.execute(query.order_by(TRIALS.c.number)):
+            for row in connection.execute(query):
                 with self.damage(f"study {name!r}, trial {row.number}"):
-                    trial = trial_row(row)
+                    trial = reader.trial(row)
                 yield trial
 
     def rewrite(self, name: str, candidates: Mapping[int, str], **changes: Any) -> None:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
 from typing import Any
 
 MOST_SHOWN = 60
+_NUMBERS = frozenset((int, float))
 
 
 class CellError(ValueError):
@@ -73,12 +73,19 @@ def list_of(value: Any, column: str) -> list[Any]:
     return content
 
 
-def numbers_of(value: Any, column: str) -> Mapping[str, float]:
-    """The cell as a JSON object of numbers; NaN and infinity are some. CellError."""
-    content = object_of(value, column)
-    for name, number in content.items():
-        if not isinstance(number, (int, float)) or isinstance(number, bool) or not _is_double(number):
-            raise CellError(column, f"a number {name!r}", number)
+def names_of(value: Any, column: str) -> tuple[str, ...]:
+    """The cell as a JSON list of texts that differ. CellError: it is none."""
+    content = list_of(value, column)
+    if not all(isinstance(name, str) for name in content) or len(set(content)) < len(content):
+        raise CellError(column, "a JSON list of texts that differ", value)
+    return tuple(content)
+
+
+def numbers_of(value: Any, column: str) -> list[float]:
+    """The cell as a JSON list of numbers; NaN and infinity are some. CellError."""
+    content = list_of(value, column)
+    if not _NUMBERS.issuperset(map(type, content)) or not _are_doubles(content):
+        raise CellError(column, "a JSON list of numbers", value)
     return content
 
 
@@ -89,9 +96,9 @@ def _json_of(value: Any, column: str, expected: str) -> Any:
         raise CellError(column, expected, value) from None
 
 
-def _is_double(number: float) -> bool:
+def _are_doubles(numbers: list[float]) -> bool:
     try:
-        float(number)
+        list(map(float, numbers))
     except OverflowError:
         return False
     return True

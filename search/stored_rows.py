@@ -55,14 +55,15 @@ class TrialRow:
         return Measurement(self.metrics, self.failure, self.censored)
 
 
-def trial_values(study_id: int, trial: TrialRow) -> dict[str, Any]:
-    """The columns of a trial of that study. TypeError when a metric is no number."""
+def trial_values(study_id: int, trial: TrialRow, names_id: int) -> dict[str, Any]:
+    """The columns of a trial of that study, whose metrics' names are stored under `names_id`. TypeError when a metric is no number."""
     return {
         "study_id": study_id,
         "number": trial.number,
         "candidate_hash": candidate_hash(trial.candidate, trial.censored),
         "candidate": trial.candidate,
-        "metrics": _METRICS.encode(dict(trial.metrics)),
+        "names_id": names_id,
+        "metrics": _METRICS.encode(list(trial.metrics.values())),
         "failure": trial.failure,
         "elapsed_s": trial.elapsed_s,
         "censored": int(trial.censored),
@@ -96,20 +97,35 @@ def study_row(row: Mapping[Any, Any]) -> StudyRow:
     )
 
 
-def trial_row(row: Any) -> TrialRow:
-    """A trial as the database holds it. CellError for a cell of the wrong kind, and for a trial that has neither metrics nor a failure."""
-    metrics = stored_cells.numbers_of(row.metrics, "metrics")
-    failure = stored_cells.text_or_none_of(row.failure, "failure")
-    if not metrics and failure is None:
-        raise stored_cells.CellError("metrics", "at least one number, as the trial did not fail", row.metrics)
-    return TrialRow(
-        stored_cells.count_of(row.number, "number"),
-        stored_cells.text_of(row.candidate, "candidate"),
-        metrics,
-        failure,
-        stored_cells.number_of(row.elapsed_s, "elapsed_s"),
-        bool(row.censored),
-    )
+class MetricsReader:
+    """Reads the metrics of stored trials, whose names are many times the same."""
+
+    def __init__(self) -> None:
+        self._names: dict[Any, tuple[str, ...]] = {}  # by the cell
+
+    def metrics(self, row: Any) -> dict[str, float]:
+        """Those of a row with the columns `metrics`, `failure` and `names`, the cell of `schema.METRIC_NAMES`. CellError for cells of
+        the wrong kind or that do not belong together, and for a trial that has neither metrics nor a failure."""
+        names = self._names.get(row.names)
+        if names is None:
+            names = self._names[row.names] = stored_cells.names_of(row.names, "names")
+        numbers = stored_cells.numbers_of(row.metrics, "metrics")
+        if len(numbers) != len(names):
+            raise stored_cells.CellError("metrics", f"as many numbers as there are names, {len(names)}", row.metrics)
+        if not names and row.failure is None:
+            raise stored_cells.CellError("metrics", "at least one number, as the trial did not fail", row.metrics)
+        return dict(zip(names, numbers, strict=True))
+
+    def trial(self, row: Any) -> TrialRow:
+        """The trial of a row with its columns and its `names`. CellError, as `metrics` and for the other cells."""
+        return TrialRow(
+            stored_cells.count_of(row.number, "number"),
+            stored_cells.text_of(row.candidate, "candidate"),
+            self.metrics(row),
+            stored_cells.text_or_none_of(row.failure, "failure"),
+            stored_cells.number_of(row.elapsed_s, "elapsed_s"),
+            bool(row.censored),
+        )
 
 
 def _plain_number(value: Any) -> Any:
@@ -118,4 +134,4 @@ def _plain_number(value: Any) -> Any:
     raise TypeError(f"a metric must be a number, not {value!r}")
 
 
-_METRICS = json.JSONEncoder(default=_plain_number)
+_METRICS = json.JSONEncoder(default=_plain_number, separators=(",", ":"))

@@ -6,12 +6,12 @@ import itertools
 from collections.abc import Callable, Iterable
 from typing import Protocol, TypeVar
 
-import sqlalchemy as sa
-
 from kilotune.search import stored_cells
-from kilotune.search.schema import STUDIES, TRIALS
+from kilotune.search.schema import TRIALS
 from kilotune.search.space import Measurement, Trial
 from kilotune.search.store import Store
+from kilotune.search.stored_rows import MetricsReader
+from kilotune.search.trial_statements import trials_query
 
 
 class Numbered(Protocol):
@@ -56,13 +56,11 @@ class TrialReader:
 def measured(store: Store, study: str, first: int) -> list[Trial]:
     """Trials from number `first` on without their candidates, which are most of what a study stores."""
     columns = (TRIALS.c.number, TRIALS.c.metrics, TRIALS.c.failure, TRIALS.c.elapsed_s, TRIALS.c.censored)
-    query = sa.select(*columns).join(STUDIES).where(STUDIES.c.name == study, TRIALS.c.number >= first)
     with store.transaction() as connection:
-        rows = connection.execute(query.order_by(TRIALS.c.number)).all()
-    trials = []
+        rows = connection.execute(trials_query(columns, study, first)).all()
+    reader, trials = MetricsReader(), []
     for row in rows:
         with store.damage(f"study {study!r}, trial {row.number}"):
-            metrics = stored_cells.numbers_of(row.metrics, "metrics")
-            elapsed_s = stored_cells.number_of(row.elapsed_s, "elapsed_s")
+            metrics, elapsed_s = reader.metrics(row), stored_cells.number_of(row.elapsed_s, "elapsed_s")
             trials.append(Trial(row.number, {}, Measurement(metrics, row.failure, bool(row.censored)), elapsed_s))
     return trials

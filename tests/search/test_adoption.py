@@ -70,7 +70,8 @@ def test_the_last_trial_counts_as_well(tmp_path: Path) -> None:
     path = tmp_path / "studies.db"
     store = old_study(path)
     with sqlite3.connect(path) as connection:
-        connection.execute("UPDATE trials SET metrics = ? WHERE number = 39", (json.dumps({"loss": -1.0}),))
+        connection.execute("""INSERT INTO metric_names VALUES (77, '["loss"]')""")
+        connection.execute("UPDATE trials SET metrics = '[-1.0]', names_id = 77 WHERE number = 39")
     with pytest.raises(StoreError, match="trial 39 measured loss -1, and measures loss"):
         Study.resume(store, "old", SPACE)
 
@@ -79,10 +80,13 @@ def test_metrics_that_came_later_do_no_harm(tmp_path: Path) -> None:
     path = tmp_path / "studies.db"
     store = old_study(path)
     with sqlite3.connect(path) as connection:
+        (names,) = connection.execute("SELECT names FROM metric_names").fetchone()
+        place = json.loads(names).index("loss")
         rows = connection.execute("SELECT number, metrics FROM trials").fetchall()
         for number, text in rows:
-            loss = json.dumps({"loss": json.loads(text)["loss"]})
+            loss = json.dumps([json.loads(text)[place]])
             connection.execute("UPDATE trials SET metrics = ? WHERE number = ?", (loss, number))
+        connection.execute("UPDATE metric_names SET names = ?", ('["loss"]',))
     assert len(Study.resume(store, "old", SPACE).trials()) == 40
 
 
@@ -116,7 +120,8 @@ def test_trials_without_a_metric_that_ranks_them_now_are_not_mixed_with_those_th
     path = tmp_path / "studies.db"
     store = old_study(path)
     with sqlite3.connect(path) as connection:
-        connection.execute("UPDATE trials SET metrics = ? WHERE number = 14", (json.dumps({"cost": 1.0}),))
+        connection.execute("""INSERT INTO metric_names VALUES (77, '["cost"]')""")
+        connection.execute("UPDATE trials SET metrics = '[1.0]', names_id = 77 WHERE number = 14")
     with pytest.raises(StoreError, match="trial 14 has no loss, by which candidates are ranked now"):
         Study.resume(store, "old", SPACE)
     assert store.study("old").fingerprint == UNKNOWN_FINGERPRINT

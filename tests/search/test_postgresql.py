@@ -16,6 +16,7 @@ from kilotune.search.store import Store, StoreError
 from kilotune.search.stored_rows import TrialRow
 from kilotune.search.study import Study
 from kilotune.search.work_sharing import SharedStudy, at_work
+from tests.search.older_stores import make_older
 from tests.search.problems import FlatProblem
 from tests.search.sharing_study import space as logged_space
 from tests.search.test_work_sharing import measured, tuner
@@ -50,6 +51,20 @@ def test_a_study_is_the_same_as_in_sqlite(server: TemporaryServer, tmp_path: Pat
         store.close()
     assert trials[0] == trials[1]
     assert len(trials[0]) == 90
+
+
+def test_a_store_of_version_5_is_brought_up_to_date(server: TemporaryServer) -> None:
+    store = Store(server.url)
+    Study.create(store, "older", SPACE, "local", 3).run(InProcessExecutor(SPACE), Budget(trials=60))
+    written = list(store.trials("older"))
+    store.close()
+    make_older(server.url.replace("postgresql://", "postgresql+psycopg://"), 5)
+    store = Store(server.url)
+    assert list(store.trials("older")) == written
+    store.append("older", written)  # changes nothing
+    Study.resume(store, "older", SPACE).run(InProcessExecutor(SPACE), Budget(trials=30))
+    assert store.study("older").trials == 90
+    store.close()
 
 
 def test_a_comparison_is_extended_and_found(server: TemporaryServer) -> None:

@@ -8,6 +8,7 @@ import sqlite3
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import alembic.command
 import numpy as np
@@ -20,6 +21,7 @@ from kilotune.search.comparison_store import comparison, save_comparison
 from kilotune.search.store import Store, StoreError
 from kilotune.search.stored_rows import StudyRow, TrialRow
 from kilotune.search.study import Study
+from tests.search.older_stores import make_older
 from tests.search.problems import FlatProblem
 
 
@@ -87,7 +89,7 @@ def test_another_schema_version_is_refused_by_its_number(tmp_path: Path) -> None
     Store(str(path)).close()
     with sqlite3.connect(path) as connection:
         connection.execute("UPDATE kilotune_meta SET schema_version = 7")
-    with pytest.raises(StoreError, match="schema version 7, and this kilotune reads version 5"):
+    with pytest.raises(StoreError, match="schema version 7, and this kilotune reads version 6"):
         Store(str(path))
 
 
@@ -96,18 +98,7 @@ def test_a_store_of_version_1_is_brought_up_to_date_with_all_its_trials(tmp_path
     store = Store(str(path))
     Study.create(store, "old", space, "local", 3).run(InProcessExecutor(space), Budget(trials=40))
     store.close()
-    with sqlite3.connect(path) as connection:  # as version 1 made it
-        connection.executescript(
-            """
-            CREATE TABLE old AS SELECT study_id, number, candidate, metrics, failure, elapsed_s FROM trials;
-            DROP TABLE trials; DROP TABLE tuners; DROP TABLE claims; DROP TABLE comparisons;
-            DROP TABLE curves;
-            CREATE TABLE trials (study_id INTEGER NOT NULL, number BIGINT NOT NULL, candidate TEXT NOT NULL,
-                metrics TEXT NOT NULL, failure TEXT, elapsed_s FLOAT NOT NULL, PRIMARY KEY (study_id, number));
-            INSERT INTO trials SELECT * FROM old; DROP TABLE old;
-            UPDATE kilotune_meta SET schema_version = 1;
-            """
-        )
+    make_older(f"sqlite:///{path}", 1)
     store = Store(str(path))
     resumed = Study.resume(store, "old", space)
     assert len(resumed.trials()) == 40
@@ -122,15 +113,47 @@ def test_a_store_of_version_2_keeps_its_studies_and_takes_comparisons(tmp_path: 
     store = Store(str(path))
     Study.create(store, "old", space, "local", 3).run(InProcessExecutor(space), Budget(trials=40))
     store.close()
-    with contextlib.closing(sqlite3.connect(path)) as connection:
-        connection.executescript(
-            "ALTER TABLE trials DROP COLUMN censored;"
-            "DROP TABLE comparisons; DROP TABLE curves; UPDATE kilotune_meta SET schema_version = 2;"
-        )
+    make_older(f"sqlite:///{path}", 2)
     save_comparison(Store(str(path)), "new", {"repeats": 1})
     again = Store(str(path))
     assert comparison(again, "new").plan == {"repeats": 1}
     assert len(Study.resume(again, "old", space).trials()) == 40
+
+
+def test_a_store_of_version_5_becomes_what_today_would_have_been_written(tmp_path: Path) -> None:
+    """Two studies, one of a tree, with censored and failed trials, and metrics of several names; more than one batch of them."""
+    path = tmp_path / "studies.db"
+    store = Store(str(path))
+    kinds = [{"loss": 0.1, "flash": 3, "odd \u00e4": float("inf")}, {}, {"loss": 2**53 + 1}, {"flash": 1, "loss": -0.0}]
+    for name, text in (("flat", "[{},{}]"), ("tree", '{{"a, b":{},"c":{}}}')):
+        store.create(StudyRow(name, name, "f", "local", 1))
+        rows = [
+            TrialRow(n, text.format(n, n % 7), kinds[n % 4], None if kinds[n % 4] else "no", n / 7, n % 5 == 0)
+            for n in range(0, 18_000, 3)
+        ]
+        store.append(name, rows)
+    kept = {name: list(store.trials(name)) for name in ("flat", "tree")}
+    store.close()
+    written = table_contents(path)
+    make_older(f"sqlite:///{path}", 5)
+    again = Store(str(path))
+    assert {name: list(again.trials(name)) for name in kept} == kept
+    assert table_contents(path) == written
+    known = kept["flat"][5]
+    again.append("flat", [TrialRow(20_000, known.candidate, {"loss": 7.0}, None, 0.0, known.censored)])
+    again.close()
+    assert table_contents(path)[1] == written[1]
+
+
+def table_contents(path: Path) -> tuple[set[str], list[Any], str]:
+    """Lists of metrics' names, trials with their names, and how their table was made."""
+    with contextlib.closing(sqlite3.connect(path)) as connection:
+        names = {text for (text,) in connection.execute("SELECT names FROM metric_names")}
+        query = "SELECT trials.*, names FROM trials JOIN metric_names ON names_id = id ORDER BY study_id, number"
+        rows = [(*row[:4], *row[5:]) for row in connection.execute(query)]  # without the names' key
+        assert connection.execute("PRAGMA foreign_key_check").fetchall() == []
+        (made,) = connection.execute("SELECT sql FROM sqlite_master WHERE name = 'trials'").fetchone()
+    return names, rows, " ".join(made.replace('"', "").split())
 
 
 def test_a_store_that_is_killed_while_it_is_brought_up_to_date_is_what_it_was(
@@ -138,11 +161,8 @@ def test_a_store_that_is_killed_while_it_is_brought_up_to_date_is_what_it_was(
 ) -> None:
     path = tmp_path / "studies.db"
     Store(str(path)).close()
+    make_older(f"sqlite:///{path}", 2)
     with contextlib.closing(sqlite3.connect(path)) as connection:
-        connection.executescript(
-            "ALTER TABLE trials DROP COLUMN censored;"
-            "DROP TABLE comparisons; DROP TABLE curves; UPDATE kilotune_meta SET schema_version = 2;"
-        )
         before = list(connection.iterdump())
     bring = alembic.command.upgrade
 

@@ -36,12 +36,14 @@ STUDY_CELLS: list[tuple[str, Any]] = [
 ]
 TRIAL_CELLS: list[tuple[str, Any]] = [
     ("candidate", b"5"),
-    ("metrics", "[1]"),
-    ("metrics", '{"bytes": "many"}'),
-    ("metrics", '{"bytes": null}'),
-    ("metrics", '{"bytes": 1' + "0" * 400 + "}"),
-    ("metrics", "{"),
-    ("metrics", "{}"),  # of a trial without a failure
+    ("metrics", "[1, 2]"),  # more than names
+    ("metrics", '["many"]'),
+    ("metrics", "[null]"),
+    ("metrics", "[true]"),
+    ("metrics", "[1" + "0" * 400 + "]"),
+    ("metrics", "["),
+    ("metrics", "[]"),
+    ("metrics", '{"bytes": 1}'),
     ("failure", b"3"),
     ("elapsed_s", "late"),
 ]
@@ -78,6 +80,25 @@ def test_cells_of_a_trial(column: str, value: Any, path: Path) -> None:
     assert next(rows).number == 3
     with pytest.raises(StoreError, match=rf"study 'kept', trial 4, column {column}: expected .*, found "):
         next(rows)
+
+
+@pytest.mark.parametrize("cell", ["{}", "[1]", "[", b"x", None, '["a", "b"]', '["a", "a"]', "[]"])
+def test_damaged_names_of_metrics(cell: Any, path: Path) -> None:
+    """`None`: the row is gone."""
+    change(
+        path, "UPDATE metric_names SET names = ?" if cell is not None else "DELETE FROM metric_names WHERE 1 OR ?", cell
+    )
+    with pytest.raises(StoreError, match=r"study 'kept', trial 3, column (names|metrics): expected .*, found "):
+        list(Store(str(path)).trials("kept"))
+
+
+def test_a_trial_that_did_not_fail_has_lost_its_metrics_where_it_has_none(path: Path) -> None:
+    change(path, "UPDATE metric_names SET names = ?", "[]")
+    change(path, "UPDATE trials SET metrics = ?", "[]")
+    with pytest.raises(
+        StoreError, match="trial 3, column metrics: expected at least one number, as the trial did not fail"
+    ):
+        list(Store(str(path)).trials("kept"))
 
 
 def test_a_failed_trial_has_no_metrics(path: Path) -> None:

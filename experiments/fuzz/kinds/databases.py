@@ -176,7 +176,7 @@ def _structure(content: bytes, random: Random) -> bytes:
             return content
         table = random.choice(tables)
         columns = [column[1] for column in connection.execute(f'PRAGMA table_info("{table}")')]
-        version = random.choice((0, 1, 2, 4, -1, "'x'", "NULL", 1e300))
+        version = random.choice((0, 1, 2, 4, 5, -1, "'x'", "NULL", 1e300))
         change = random.choice(
             (
                 f'DELETE FROM "{table}"',
