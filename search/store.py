@@ -18,6 +18,7 @@ from sqlalchemy import event
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.engine import make_url
 
+from kilotune.search.liveness import living
 from kilotune.search.schema import (
     CLAIMS,
     CURVES,
@@ -41,7 +42,7 @@ from kilotune.search.versions import (
 )
 
 ATTEMPTS_TO_PREPARE = 20
-MOST_TABLES_SHOWN = 5
+MOST_SHOWN = 5
 
 
 class StoreError(Exception):
@@ -257,15 +258,29 @@ class Store:
                 return SCHEMA_VERSION
             version = version_of(connection)
         if version is not None and 1 <= version < SCHEMA_VERSION:
+            self._refuse_while_searched()
             with self._engine.begin() as connection:
                 bring_up_to_date(connection)
             return SCHEMA_VERSION
         return version
 
+    def _refuse_while_searched(self) -> None:
+        """StoreError while an older kilotune works on a study of an older store: into tables of today it could not write."""
+        with self._engine.connect() as connection:
+            if not sa.inspect(connection).has_table(TUNERS.name):  # schema version 1, when nobody could say so
+                return
+        searched = sorted(living(self._engine.begin))
+        if searched:
+            shown = ", ".join(map(repr, searched[:MOST_SHOWN])) + (", ..." if len(searched) > MOST_SHOWN else "")
+            raise StoreError(
+                f"{self.place} was made by an older kilotune, which still works on {shown} in it: wait until that ends, or stop "
+                f"it (its trials are kept), and the studies are brought up to date; or use another --storage."
+            )
+
     def _refuse_other_programs(self, tables: Sequence[str]) -> None:
         """StoreError where there are any."""
         if tables:
-            shown = ", ".join(tables[:MOST_TABLES_SHOWN]) + (", ..." if len(tables) > MOST_TABLES_SHOWN else "")
+            shown = ", ".join(tables[:MOST_SHOWN]) + (", ..." if len(tables) > MOST_SHOWN else "")
             raise StoreError(
                 f"{self.place} is a database of another program (its tables: {shown}): use another --storage; nothing in it "
                 f"was changed."

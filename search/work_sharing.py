@@ -9,7 +9,6 @@ is gone. Whether it beats is seen by each on its own monotonic clock, so no mach
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import itertools
 import os
 import threading
@@ -17,21 +16,18 @@ import time
 import uuid
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from pathlib import Path
 from typing import Protocol
 
 import sqlalchemy as sa
 
+from kilotune.search.liveness import BEAT_S, WATCH_S, is_gone, living, own_machine
 from kilotune.search.schema import CLAIMS, STUDIES, TRIALS, TUNERS
 from kilotune.search.store import Store, StoreError, find_study
 from kilotune.search.stored_rows import TrialRow
 
-BEAT_S = 2.0
 DEAD_AFTER_S = 15.0
 OWN_RUNS_KEPT = 64
 """So many claims of our own may stay in the store though their trials are there: to ask for these takes longer than a claim."""
-
-POLL_S = 0.1
 
 
 class WorkSharing(Protocol):
@@ -70,7 +66,7 @@ class SharedStudy:
     """A stored study. A thread of its own beats, however long a proposal or an evaluation takes."""
 
     def __init__(self, store: Store, study: str) -> None:
-        self._store, self._name, self._owner = store, study, f"{_machine()}-{os.getpid()}-{uuid.uuid4().hex[:10]}"
+        self._store, self._name, self._owner = store, study, f"{own_machine()}-{os.getpid()}-{uuid.uuid4().hex[:10]}"
         self._seen: dict[str, tuple[int, float]] = {}  # of the others: beat, and when we first saw it (monotonic)
         self._left = threading.Event()
         with store.transaction() as connection:
@@ -160,49 +156,14 @@ class SharedStudy:
         connection.execute(self._store.insert_new(TUNERS).values(mine))
 
 
-WATCH_S = 2.5 * BEAT_S
-"""In that time a process that lives has beaten."""
-
-
 def at_work(store: Store, study: str, watch_s: float = WATCH_S) -> bool:
     """Whether another process works on the study: watched for that long where the store names one that may be dead."""
     return study in working(store, [study], watch_s)
 
 
 def working(store: Store, studies: Sequence[str] | None = None, watch_s: float = WATCH_S) -> Counter[str]:
-    """How many living processes work on each of the studies (None: on every study of the store), those on which none does left
-    out. A process is known by its beat: one that ended on this machine is dead at once, others are watched for up to `watch_s`
-    seconds, and less where all turn out to live. StoreError."""
-    deadline, first, alive = time.monotonic() + watch_s, dict[tuple[str, str], int](), set[tuple[str, str]]()
-    query = sa.select(STUDIES.c.name, TUNERS.c.owner, TUNERS.c.beat).join(STUDIES, TUNERS.c.study_id == STUDIES.c.id)
-    if studies is not None:
-        query = query.where(STUDIES.c.name.in_(studies))
-    while True:
-        with store.transaction() as connection:
-            rows = connection.execute(query).all()
-        beats = {(row.name, row.owner): row.beat for row in rows if not is_gone(row.owner)}
-        first = {**beats, **first}
-        alive = {key for key, beat in beats.items() if key in alive or beat != first[key]}
-        if len(alive) == len(beats) or time.monotonic() >= deadline:
-            return Counter(name for name, _ in alive)
-        time.sleep(POLL_S)
-
-
-def _machine() -> str:
-    """A name for whatever shares our process numbers: a machine since it was booted, or a container of it. Empty, with
-    nobody, where that cannot be told."""
-    try:
-        boot = Path("/proc/sys/kernel/random/boot_id").read_text()
-        return hashlib.blake2b(f"{boot}{os.stat('/proc/self/ns/pid').st_ino}".encode(), digest_size=4).hexdigest()
-    except OSError:
-        return ""
-
-
-def is_gone(owner: str) -> bool:
-    """Whether a process of this machine has ended. One that only took its number over makes us wait for its beat."""
-    machine, _, rest = owner.partition("-")
-    number = rest.partition("-")[0]
-    return bool(machine) and machine == _machine() and number.isdigit() and not Path("/proc", number).exists()
+    """See `liveness.living`. StoreError."""
+    return living(store.transaction, studies, watch_s)
 
 
 def _first_run(numbers: Iterable[int], most: int) -> Iterator[int]:

@@ -8,9 +8,10 @@ from collections.abc import Callable
 
 import sqlalchemy as sa
 
+from kilotune.search.liveness import is_gone
 from kilotune.search.schema import STUDIES, TUNERS
 from kilotune.search.store import Store
-from kilotune.search.work_sharing import DEAD_AFTER_S, is_gone
+from kilotune.search.work_sharing import DEAD_AFTER_S
 
 
 class Heartbeats:

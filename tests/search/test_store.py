@@ -21,6 +21,7 @@ from kilotune.search.comparison_store import comparison, save_comparison
 from kilotune.search.store import Store, StoreError
 from kilotune.search.stored_rows import StudyRow, TrialRow
 from kilotune.search.study import Study
+from kilotune.search.work_sharing import SharedStudy
 from tests.search.older_stores import make_older
 from tests.search.problems import FlatProblem
 
@@ -177,6 +178,25 @@ def test_a_store_that_is_killed_while_it_is_brought_up_to_date_is_what_it_was(
     with contextlib.closing(sqlite3.connect(path)) as connection:
         assert list(connection.iterdump()) == before
     assert Store(str(path)).studies() == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("version", [2, 5])
+def test_a_store_that_an_older_kilotune_works_on_stays_as_it_is(tmp_path: Path, version: int) -> None:
+    """It beats on as the older one would: its thread writes into a table that is the same in all versions."""
+    path = tmp_path / "studies.db"
+    store = Store(str(path))
+    store.create(StudyRow("long", "flat", "f", "local", 1))
+    store.append("long", [TrialRow(0, "[0]", {"loss": 1.0}, None, 0.0)])
+    at_work = SharedStudy(store, "long")
+    make_older(f"sqlite:///{path}", version)
+    with pytest.raises(StoreError, match=r"an older kilotune, which still works on 'long' in it: wait"):
+        Store(str(path))
+    with contextlib.closing(sqlite3.connect(path)) as connection:
+        assert connection.execute("SELECT metrics FROM trials").fetchall() == [('{"loss": 1.0}',)]
+    at_work.leave()
+    store.close()
+    assert [row.metrics for row in Store(str(path)).trials("long")] == [{"loss": 1.0}]
 
 
 def test_a_file_that_is_no_database_is_not_touched(tmp_path: Path) -> None:

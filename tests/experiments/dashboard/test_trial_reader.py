@@ -24,6 +24,7 @@ from kilotune.experiments.studies.request_parsing import request_from
 from kilotune.search import work_sharing
 from kilotune.search.budget import Budget
 from kilotune.search.front import Front
+from kilotune.search.liveness import own_machine
 from kilotune.search.schema import TUNERS
 from kilotune.search.store import Store, find_study
 from kilotune.search.stored_rows import TrialRow
@@ -100,9 +101,9 @@ def test_who_beats_is_running_and_who_stops_is_not(store: Store) -> None:
 
 def test_a_dead_process_of_this_machine_is_known_at_once(store: Store) -> None:
     run_flat(store, "mine", 5)
-    register(store, "mine", f"{work_sharing._machine()}-{os.getpid()}-abc", 0)
+    register(store, "mine", f"{own_machine()}-{os.getpid()}-abc", 0)
     assert Heartbeats(store).running() == {"mine": 1}
-    register(store, "mine", f"{work_sharing._machine()}-999999999-def", 0)
+    register(store, "mine", f"{own_machine()}-999999999-def", 0)
     assert Heartbeats(store).running() == {"mine": 1}
 
 
