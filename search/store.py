@@ -343,7 +343,7 @@ def _sentence(place: str, reason: str) -> str:
     """What the user can do about the database's own words."""
     reason = " ".join(reason.split()).rstrip(".")
     lower = reason.lower()
-    if "not a database" in lower or "malformed" in lower:
+    if any(words in lower for words in ("not a database", "malformed", "could not decode")):
         return f"{place} is not a study database, or it is damaged ({reason}): move it away, or use another --storage."
     if "unable to open" in lower:
         return f"{place} cannot be opened or created ({reason}): does its folder exist, and may you write there?"

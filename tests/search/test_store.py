@@ -146,6 +146,50 @@ def test_a_store_of_version_5_becomes_what_today_would_have_been_written(tmp_pat
     assert table_contents(path)[1] == written[1]
 
 
+@pytest.mark.parametrize("version", [1, 5])
+@pytest.mark.parametrize(
+    ("column", "cell"),
+    [
+        ("elapsed_s", "x"),
+        ("elapsed_s", b"x"),
+        ("candidate", b"x"),
+        ("metrics", b"\xff"),
+        ("metrics", "{"),
+        ("failure", b"x"),
+    ],
+)
+def test_a_damaged_cell_of_an_older_store_costs_its_own_study_only(
+    tmp_path: Path, version: int, column: str, cell: str | bytes
+) -> None:
+    path = tmp_path / "studies.db"
+    store = Store(str(path))
+    rows = [TrialRow(n, f"[{n}]", {"loss": n / 3}, None, n / 7) for n in range(3)]
+    for name in ("damaged", "sound"):
+        store.create(StudyRow(name, "flat", "f", "local", 1))
+        store.append(name, rows)
+    store.close()
+    make_older(f"sqlite:///{path}", version)
+    with contextlib.closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute(f"UPDATE trials SET {column} = ? WHERE study_id = 1 AND number = 1", (cell,))
+    again = Store(str(path))
+    assert list(again.trials("sound")) == rows
+    with pytest.raises(StoreError, match=f"is damaged: study 'damaged', trial 1, column {column}: expected"):
+        list(again.trials("damaged"))
+
+
+def test_a_text_of_an_older_store_that_is_none_is_damage(tmp_path: Path) -> None:
+    path = tmp_path / "studies.db"
+    store = Store(str(path))
+    store.create(StudyRow("s", "flat", "f", "local", 1))
+    store.append("s", [TrialRow(0, "[0]", {"loss": 1.0}, None, 0.0)])
+    store.close()
+    make_older(f"sqlite:///{path}", 5)
+    with contextlib.closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute("UPDATE trials SET metrics = CAST(? AS TEXT)", (b'{"\xff": 1}',))
+    with pytest.raises(StoreError, match=r"studies\.db is not a study database, or it is damaged"):
+        Store(str(path))
+
+
 def table_contents(path: Path) -> tuple[set[str], list[Any], str]:
     """Lists of metrics' names, trials with their names, and how their table was made."""
     with contextlib.closing(sqlite3.connect(path)) as connection:

@@ -34,7 +34,7 @@ def upgrade() -> None:
     connection = op.get_bind()
     query = sa.select(_TRIALS.c.study_id, _TRIALS.c.number, _TRIALS.c.candidate)
     rows = [
-        {"of_study": study, "of_number": number, "hash": candidate_hash(text).hex()}
+        {"of_study": study, "of_number": number, "hash": candidate_hash(str(text)).hex()}
         for study, number, text in connection.execute(query)
     ]
     if rows:
