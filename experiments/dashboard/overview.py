@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 import threading
@@ -23,6 +24,10 @@ from kilotune.search.stored_rows import StudyRow
 
 PATIENCE_S = 0.4
 """How long a visitor waits for what is still being read; the page asks again for the rest."""
+
+
+READ_AT_ONCE = 10_000
+"""Trials, of tens of millions maybe; between them a page is answered."""
 
 
 @dataclass(frozen=True)
@@ -170,8 +175,10 @@ class Overview:
     def _follow(self, row: StudyRow, ranking: Ranking) -> None:
         reading, front = self._fronts.get((row.name, row.created)) or (TrialReader(), Front(ranking))
         trials = reading.new(row.trials, lambda first: measured(self._store, row.name, first))
+        while some := list(itertools.islice(trials, READ_AT_ONCE)):
+            with self._lock:
+                front.update(some)
         with self._lock:
-            front.update(trials)
             self._fronts[row.name, row.created] = (reading, front)
 
     def _entry(self, row: StudyRow, running: int) -> Entry:

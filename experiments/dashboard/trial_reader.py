@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Protocol, TypeVar
 
 from kilotune.search import stored_cells
+from kilotune.search.number_set import NumberSet
 from kilotune.search.schema import TRIALS
 from kilotune.search.space import Measurement, Trial
 from kilotune.search.store import Store
@@ -28,39 +28,44 @@ RowT = TypeVar("RowT", bound=Numbered)
 class TrialReader:
     """Knows which trials have been read. Several processes may share a study, so a low number can come late."""
 
-    def __init__(self) -> None:
-        self._read: set[int] = set()
-        self._next = 0
+    def __init__(self, read: NumberSet | None = None, following: int = 0) -> None:
+        """`read`: the numbers of those that have been read elsewhere, all below `following`."""
+        self._read = NumberSet() if read is None else read
+        self._next = following  # above all that were read
+        self._unbroken = 0  # all below were read
 
     def __len__(self) -> int:
         return len(self._read)
 
-    def new(self, stored: int, rows_from: Callable[[int], Iterable[RowT]]) -> list[RowT]:
-        """Rows that have not been read, given that the store held `stored` of them a moment ago. `rows_from`: all with
-        that number or a higher one."""
+    def new(self, stored: int, rows_from: Callable[[int], Iterable[RowT]]) -> Iterator[RowT]:
+        """Rows that have not been read, one at a time, given that the store held `stored` of them a moment ago. `rows_from`: all with
+        that number or a higher one. A row counts as read once the next one is asked for."""
         if stored == len(self._read):
-            return []
-        rows = list(rows_from(self._next))
-        if len(self._read) + len(rows) < stored:
-            first_missing = next(n for n in itertools.count() if n not in self._read)
-            rows = [row for row in rows_from(first_missing) if row.number not in self._read]
-        self.mark(row.number for row in rows)
-        return rows
+            return
+        yield from self._unread(rows_from(self._next))
+        if len(self._read) < stored:
+            while self._unbroken in self._read:
+                self._unbroken += 1
+            yield from self._unread(rows_from(self._unbroken))
 
-    def mark(self, numbers: Iterable[int]) -> None:
-        """They have been read."""
-        self._read.update(numbers)
-        self._next = max(self._read, default=-1) + 1
+    def _unread(self, rows: Iterable[RowT]) -> Iterator[RowT]:
+        for row in rows:
+            if row.number not in self._read:
+                yield row
+                self._read.add(row.number)
+                self._next = max(self._next, row.number + 1)
 
 
-def measured(store: Store, study: str, first: int) -> list[Trial]:
-    """Trials from number `first` on without their candidates, which are most of what a study stores."""
+def measured(store: Store, study: str, first: int) -> Iterator[Trial]:
+    """Trials from number `first` on without their candidates, which are most of what a study stores; one at a time, as a search of
+    hours has tens of millions."""
     columns = (TRIALS.c.number, TRIALS.c.metrics, TRIALS.c.failure, TRIALS.c.elapsed_s, TRIALS.c.censored)
+    reader = MetricsReader()
     with store.transaction() as connection:
-        rows = connection.execute(trials_query(columns, study, first)).all()
-    reader, trials = MetricsReader(), []
-    for row in rows:
-        with store.damage(f"study {study!r}, trial {row.number}"):
-            metrics, elapsed_s = reader.metrics(row), stored_cells.number_of(row.elapsed_s, "elapsed_s")
-            trials.append(Trial(row.number, {}, Measurement(metrics, row.failure, bool(row.censored)), elapsed_s))
-    return trials
+        for row in connection.execute(trials_query(columns, study, first)):
+            with store.damage(f"study {study!r}, trial {row.number}"):
+                number = stored_cells.count_of(row.number, "number")
+                elapsed_s = stored_cells.number_of(row.elapsed_s, "elapsed_s")
+                measurement = Measurement(reader.metrics(row), row.failure, bool(row.censored))
+                trial = Trial(number, {}, measurement, elapsed_s)
+            yield trial

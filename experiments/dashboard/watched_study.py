@@ -12,7 +12,7 @@ from kilotune.experiments.dashboard.section_cache import RenderedSections, Secti
 from kilotune.experiments.dashboard.trial_reader import TrialReader, measured
 from kilotune.experiments.problems.problem import Problem
 from kilotune.experiments.report.page import render_sections
-from kilotune.experiments.report.unavailable_space import NO_REQUEST, sections_of_rows, trouble_of
+from kilotune.experiments.report.unavailable_space import NO_REQUEST, LastTrials, sections_of_rows, trouble_of
 from kilotune.experiments.studies import joining
 from kilotune.search.store import Store
 from kilotune.search.stored_rows import StudyRow
@@ -27,7 +27,7 @@ class WatchedStudy:
         self.created, self.name = row.created, row.name
         self._reading = TrialReader()
         self._drawing = SectionCache(clock)
-        self._trials: list[Any] = []  # of a study without a space
+        self._trials = LastTrials()  # of a study without a space
         self.problem: Problem | None = None
         self.study: Study | None = None
         self.trouble = ""
@@ -44,7 +44,7 @@ class WatchedStudy:
             rows = self._reading.new(row.trials, lambda first: self._store.trials(row.name, first))
             self.study.take_in(row, rows)
         else:
-            self._trials += self._reading.new(row.trials, lambda first: measured(self._store, row.name, first))
+            self._trials.take(self._reading.new(row.trials, lambda first: measured(self._store, row.name, first)))
         return self.study
 
     def exclusively(self, row: StudyRow, use: Callable[[Study], Any]) -> Any:
@@ -70,7 +70,7 @@ class WatchedStudy:
         except Exception as error:
             self.trouble = trouble_of(error)
         if self.study is not None:
-            self._reading.mark(trial.number for trial in self.study.each_trial())
+            self._reading = TrialReader(self.study.book.numbers(), self.study.book.next_number)
 
 
 def version_of(row: StudyRow) -> str:

@@ -14,7 +14,7 @@ from kilotune.experiments.problems.problem import Problem
 from kilotune.experiments.report.comparison_sections import comparison_sections, comparison_title
 from kilotune.experiments.report.page import render_page
 from kilotune.experiments.report.study_sections import study_sections, study_title
-from kilotune.experiments.report.unavailable_space import NO_REQUEST, sections_of_rows, trouble_of
+from kilotune.experiments.report.unavailable_space import NO_REQUEST, LastTrials, sections_of_rows, trouble_of
 from kilotune.experiments.requests.request import TuneRequest
 from kilotune.experiments.studies import joining
 from kilotune.search.comparison_store import comparisons
@@ -53,7 +53,8 @@ def report_page(store: Store, name: str) -> ReportPage:
         problem, study, row = joining.resume(store, name)
     except (ValueError, OSError, StoreError) as error:
         trouble = trouble_of(error)
-        trials = [Trial(t.number, {}, t.measurement, t.elapsed_s) for t in store.trials(name)]
+        trials = LastTrials()
+        trials.take(Trial(t.number, {}, t.measurement, t.elapsed_s) for t in store.trials(name))
         sections = sections_of_rows(row, trials, trouble)
         return ReportPage(render_page(f"Study {name}", sections), sections, trouble)
     sections = study_sections(problem, study, row)

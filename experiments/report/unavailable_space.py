@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Iterable
 
 from kilotune.experiments.presentation.section import Paragraph, Section, Table
 from kilotune.experiments.problems.metric_names import metric_label
@@ -21,15 +22,29 @@ def trouble_of(error: Exception) -> str:
     return str(error) or type(error).__name__
 
 
-def sections_of_rows(row: StudyRow, trials: Sequence[Trial], trouble: str) -> tuple[Section, ...]:
+class LastTrials:
+    """The last trials of a study, and how many there were."""
+
+    def __init__(self) -> None:
+        self.kept: deque[Trial] = deque(maxlen=MOST_ROWS)
+        self.count = 0
+
+    def take(self, trials: Iterable[Trial]) -> None:
+        """Those that come after the ones before."""
+        for trial in trials:
+            self.kept.append(trial)
+            self.count += 1
+
+
+def sections_of_rows(row: StudyRow, trials: LastTrials, trouble: str) -> tuple[Section, ...]:
     """Its trials as they are stored. `trouble`: why the space cannot be built, a sentence."""
     wrong = Paragraph(f"The space of this study cannot be built: {trouble}")
     kept = Paragraph("Its trials are all there. Which of them is best is not known without the space.")
     return (Section("What is wrong", (wrong, kept)), Section("Trials", (_trial_table(row, trials),)))
 
 
-def _trial_table(row: StudyRow, trials: Sequence[Trial]) -> Table:
-    shown = trials[-MOST_ROWS:]
+def _trial_table(row: StudyRow, trials: LastTrials) -> Table:
+    shown = trials.kept
     names = list(dict.fromkeys(name for trial in shown for name in trial.measurement.metrics))
     failed = any(trial.measurement.failure for trial in shown)
     rows = [
@@ -42,9 +57,9 @@ def _trial_table(row: StudyRow, trials: Sequence[Trial]) -> Table:
         for trial in shown
     ]
     columns = ("trial", "seconds", *(metric_label(name) for name in names), *(("failure",) if failed else ()))
-    which = "All" if len(shown) == len(trials) else f"The last {len(shown)} of"
+    which = "All" if len(shown) == trials.count else f"The last {len(shown)} of"
     return Table(
-        columns, rows, f"{which} {len(trials)} trials of {row.space}, strategy {row.strategy}, seed {row.seed}."
+        columns, rows, f"{which} {trials.count} trials of {row.space}, strategy {row.strategy}, seed {row.seed}."
     )
 
 

@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kilotune.evaluators.executors.in_process import InProcessExecutor
+from kilotune.experiments.dashboard import overview
 from kilotune.experiments.dashboard.heartbeats import Heartbeats
 from kilotune.experiments.dashboard.overview import Overview, standing_words
 from kilotune.experiments.dashboard.page_rendering import Pages
@@ -25,9 +26,10 @@ from kilotune.search import work_sharing
 from kilotune.search.budget import Budget
 from kilotune.search.front import Front
 from kilotune.search.liveness import own_machine
+from kilotune.search.number_set import NumberSet
 from kilotune.search.schema import TUNERS
-from kilotune.search.store import Store, find_study
-from kilotune.search.stored_rows import TrialRow
+from kilotune.search.store import Store, StoreError, find_study
+from kilotune.search.stored_rows import StudyRow, TrialRow
 from kilotune.search.study import Study
 from kilotune.search.telling_trials import telling_trials
 from tests.experiments.dashboard.serving import make_study
@@ -60,10 +62,39 @@ def test_only_new_rows_are_asked_for() -> None:
         asked.append(first)
         return [Row(n) for n in range(first, 100 if len(asked) == 1 else 120)]
 
-    assert len(reading.new(100, rows_from)) == 100
-    assert reading.new(100, rows_from) == []
-    assert len(reading.new(120, rows_from)) == 20
+    assert len(list(reading.new(100, rows_from))) == 100
+    assert list(reading.new(100, rows_from)) == []
+    assert len(list(reading.new(120, rows_from))) == 20
     assert asked == [0, 100]
+
+
+def test_a_row_that_nobody_could_take_in_is_not_lost_with_those_behind_it() -> None:
+    reading = TrialReader()
+    rows = [Row(n) for n in range(6)]
+
+    def rows_from(first: int) -> list[Row]:
+        return rows[first:]
+
+    new = reading.new(6, rows_from)
+    assert [next(new).number for _ in range(4)] == [0, 1, 2, 3]
+    new.close()  # as an exception does that ends the loop over them: nobody asked for what follows 3
+    assert len(reading) == 3
+    assert [row.number for row in reading.new(6, rows_from)] == [3, 4, 5]
+
+
+def test_what_was_read_elsewhere_is_not_read_again() -> None:
+    known = NumberSet()
+    for number in (0, 1, 4):
+        known.add(number)
+    reading = TrialReader(known, 5)
+    asked = list[int]()
+
+    def rows_from(first: int) -> list[Row]:
+        asked.append(first)
+        return [Row(n) for n in range(first, 7)]
+
+    assert [row.number for row in reading.new(7, rows_from)] == [5, 6, 2, 3]
+    assert asked == [5, 2]
 
 
 @pytest.fixture
@@ -83,6 +114,18 @@ def register(store: Store, study: str, owner: str, beat: int) -> None:
         key = find_study(connection, study)
         connection.execute(TUNERS.delete().where(TUNERS.c.owner == owner))
         connection.execute(TUNERS.insert().values(study_id=key, owner=owner, beat=beat))
+
+
+def test_trials_are_read_one_at_a_time(store: Store) -> None:
+    """A list of tens of millions of them would not fit into memory: what is wrong with a later one is not met yet."""
+    store.create(StudyRow("s", "flat", "f", "local", 1))
+    store.append("s", [TrialRow(n, f"[{n}]", {"loss": 1.0}, None, 0.0) for n in range(3)])
+    with store.transaction() as connection:
+        connection.execute(sa.text("UPDATE trials SET metrics = 'x' WHERE number = 2"))
+    trials = TrialReader().new(3, lambda first: measured(store, "s", first))
+    assert [next(trials).number for _ in range(2)] == [0, 1]
+    with pytest.raises(StoreError, match="study 's', trial 2, column metrics"):
+        next(trials)
 
 
 def test_who_beats_is_running_and_who_stops_is_not(store: Store) -> None:
@@ -107,13 +150,14 @@ def test_a_dead_process_of_this_machine_is_known_at_once(store: Store) -> None:
     assert Heartbeats(store).running() == {"mine": 1}
 
 
-def test_the_overview_follows_what_is_stored(store: Store, tmp_path: Path) -> None:
+def test_the_overview_follows_what_is_stored(store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(overview, "READ_AT_ONCE", 5)
     make_study(tmp_path / "studies.db", "real", trials=12)
     run_flat(store, "foreign", 7)
-    overview = Overview(store, Heartbeats(store))
-    entries, whole = overview.entries()
+    watching = Overview(store, Heartbeats(store))
+    entries, whole = watching.entries()
     while not whole:
-        entries, whole = overview.entries()
+        entries, whole = watching.entries()
     assert [entry.row.name for entry in entries] == ["foreign", "real"]
     foreign, real = entries
     assert "no request" in foreign.trouble
@@ -121,10 +165,11 @@ def test_the_overview_follows_what_is_stored(store: Store, tmp_path: Path) -> No
     trials = [t.measurement.metrics[str(real.leading)] for t in measured(store, "real", 0)]
     assert real.best == min(trials)
     assert real.row.trials == len(trials)
-    metrics = {**measured(store, "real", 0)[0].measurement.metrics, str(real.leading): min(trials) - 1}
+    metrics = {**next(measured(store, "real", 0)).measurement.metrics, str(real.leading): min(trials) - 1}
     store.append("real", [TrialRow(10_000, "late", metrics, None, 9.0)])
-    found = [overview.entries()[0][1] for _ in range(2)][1]
+    found = [watching.entries()[0][1] for _ in range(2)][1]
     assert found.best == min(trials) - 1
+    assert Overview(store, Heartbeats(store)).all_entries()[1].best == found.best  # read in one go, piece by piece
     assert found.changed > real.changed
 
 
