@@ -10,12 +10,16 @@ import sqlalchemy as sa
 
 from kilotune.search.schema import METRIC_NAMES, STUDIES, TRIALS
 
+READ_AT_ONCE = 1000
+"""Rows; a server would send those of a whole study, gigabytes maybe, before the first is read."""
+
 
 def trials_query(columns: Iterable[sa.Column[Any]], study: str, first: int = 0) -> sa.Select[Any]:
     """Columns of the trials of a study with numbers from `first` on, by number, and the names of their metrics as `names`: what
     `stored_rows.MetricsReader` reads. Of names that are lost, NULL."""
     query = sa.select(*columns, METRIC_NAMES.c.names).join_from(TRIALS, STUDIES).outerjoin(METRIC_NAMES)
-    return query.where(STUDIES.c.name == study, TRIALS.c.number >= first).order_by(TRIALS.c.number)
+    query = query.where(STUDIES.c.name == study, TRIALS.c.number >= first).order_by(TRIALS.c.number)
+    return query.execution_options(yield_per=READ_AT_ONCE)
 
 
 def names_ids(connection: sa.Connection, wanted: Iterable[tuple[str, ...]]) -> dict[tuple[str, ...], int]:

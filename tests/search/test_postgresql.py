@@ -7,13 +7,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import sqlalchemy as sa
 
 from kilotune.evaluators.executors.in_process import InProcessExecutor
 from kilotune.experiments.soak.server import PROGRAMS, TemporaryServer
 from kilotune.search.budget import Budget
 from kilotune.search.comparison_store import comparisons, save_comparison, save_findings
 from kilotune.search.store import Store, StoreError
-from kilotune.search.stored_rows import TrialRow
+from kilotune.search.stored_rows import StudyRow, TrialRow
 from kilotune.search.study import Study
 from kilotune.search.work_sharing import SharedStudy, at_work
 from tests.search.older_stores import make_older
@@ -64,6 +65,22 @@ def test_a_store_of_version_5_is_brought_up_to_date(server: TemporaryServer) -> 
     store.append("older", written)  # changes nothing
     Study.resume(store, "older", SPACE).run(InProcessExecutor(SPACE), Budget(trials=30))
     assert store.study("older").trials == 90
+    store.close()
+
+
+def test_trials_come_in_parts(server: TemporaryServer) -> None:
+    """A server's driver keeps all that it is sent: of a study of a night gigabytes, before its first trial is read."""
+    store = Store(server.url)
+    store.create(StudyRow("long", "flat", "f", "local", 1))
+    written = [TrialRow(n, f"[{n}]", {"loss": n / 3}, None, n / 7) for n in range(2500)]
+    store.append("long", written)
+    trials = store.trials("long")
+    read = [next(trials)]
+    with store.transaction() as connection:
+        waiting = sa.text("SELECT query FROM pg_stat_activity WHERE state = 'idle in transaction'")
+        assert any(query.startswith("FETCH FORWARD") for query in connection.execute(waiting).scalars())
+    read += trials
+    assert read == written
     store.close()
 
 
