@@ -34,6 +34,7 @@ from kilotune.search.suggestion import did_you_mean
 from kilotune.search.trial_statements import names_ids, trials_query
 from kilotune.search.versions import (
     bring_up_to_date,
+    give_back_room,
     has_tables,
     make_tables,
     other_programs_tables,
@@ -260,7 +261,9 @@ class Store:
         if version is not None and 1 <= version < SCHEMA_VERSION:
             self._refuse_while_searched()
             with self._engine.begin() as connection:
-                bring_up_to_date(connection)
+                changed = bring_up_to_date(connection)
+            if changed:
+                give_back_room(self._engine)
             return SCHEMA_VERSION
         return version
 

@@ -6,6 +6,7 @@ store in a sentence. Version N is the revision `schema_N`.
 
 from __future__ import annotations
 
+import contextlib
 import sqlite3
 from pathlib import Path
 from urllib.parse import quote
@@ -70,13 +71,13 @@ def make_tables(connection: sa.Connection) -> None:
     connection.execute(META.insert().values(schema_version=SCHEMA_VERSION))
 
 
-def bring_up_to_date(connection: sa.Connection) -> None:
+def bring_up_to_date(connection: sa.Connection) -> bool:
     """Alter the tables of an older store, in the connection's transaction: other processes wait, and one that is killed
-    leaves the store as it was."""
+    leaves the store as it was. Whether there was something to do."""
     _shut_out_others(connection)
     version = version_of(connection)
     if version is None or version >= SCHEMA_VERSION:  # another process was faster
-        return
+        return False
     # Alembic takes a sixth of a second to import, and hardly any store is old.
     from alembic import command
     from alembic.config import Config
@@ -87,10 +88,26 @@ def bring_up_to_date(connection: sa.Connection) -> None:
         command.stamp(config, f"schema_{version}")
     command.upgrade(config, "head")
     connection.execute(META.update().values(schema_version=SCHEMA_VERSION))
+    return True
+
+
+def give_back_room(engine: sa.Engine) -> None:
+    """Let the file of a SQLite store shrink to what is in it: tables that were written anew leave what they took before. Where another
+    process writes, there is no room for a copy, or a page is damaged, it stays as large, and new trials come to the free places."""
+    if engine.dialect.name != "sqlite":
+        return
+    with (
+        contextlib.suppress(sa.exc.DBAPIError),
+        engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection,
+    ):
+        connection.exec_driver_sql("VACUUM")
+        connection.exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)")
 
 
 def _shut_out_others(connection: sa.Connection) -> None:
     if connection.dialect.name == "sqlite":
+        # Where SQLite is built to overwrite what is deleted (Debian's is), it would first write the old tables once more, as zeros.
+        connection.exec_driver_sql("PRAGMA secure_delete=OFF")
         # Python's driver begins a transaction before rows are written, not before tables are altered.
         connection.exec_driver_sql("BEGIN IMMEDIATE")
     elif connection.dialect.name == "postgresql":

@@ -13,6 +13,7 @@ from typing import Any
 import alembic.command
 import numpy as np
 import pytest
+import sqlalchemy as sa
 from alembic.config import Config
 
 from kilotune.evaluators.executors.in_process import InProcessExecutor
@@ -21,6 +22,7 @@ from kilotune.search.comparison_store import comparison, save_comparison
 from kilotune.search.store import Store, StoreError
 from kilotune.search.stored_rows import StudyRow, TrialRow
 from kilotune.search.study import Study
+from kilotune.search.versions import give_back_room
 from kilotune.search.work_sharing import SharedStudy
 from tests.search.older_stores import make_older
 from tests.search.problems import FlatProblem
@@ -188,6 +190,56 @@ def test_a_text_of_an_older_store_that_is_none_is_damage(tmp_path: Path) -> None
         connection.execute("UPDATE trials SET metrics = CAST(? AS TEXT)", (b'{"\xff": 1}',))
     with pytest.raises(StoreError, match=r"studies\.db is not a study database, or it is damaged"):
         Store(str(path))
+
+
+def test_an_older_file_shrinks_to_what_is_in_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And takes less than twice the room meanwhile: the log holds what is new, not the old tables overwritten."""
+    path = tmp_path / "studies.db"
+    logs = list[int]()
+
+    def note_and_shrink(engine: sa.Engine) -> None:
+        logs.append(Path(f"{path}-wal").stat().st_size)
+        give_back_room(engine)
+
+    monkeypatch.setattr("kilotune.search.store.give_back_room", note_and_shrink)
+    store = Store(str(path))
+    store.create(StudyRow("s", "flat", "f", "local", 1))
+    metrics = {f"a metric of a long name {n}": n / 7 for n in range(12)}
+    store.append("s", [TrialRow(n, f"[{n},{n}]", metrics, None, n / 7) for n in range(2000)])
+    store.close()
+    make_older(f"sqlite:///{path}", 5)
+    with contextlib.closing(sqlite3.connect(path)) as connection:
+        connection.execute("VACUUM")
+    before = path.stat().st_size
+    store = Store(str(path))
+    log = Path(f"{path}-wal").stat().st_size
+    assert path.stat().st_size + log < 0.6 * before
+    assert logs[0] < 0.8 * before
+    store.close()
+    with contextlib.closing(sqlite3.connect(path)) as connection:
+        assert connection.execute("PRAGMA freelist_count").fetchone() == (0,)
+
+
+def test_an_older_file_that_cannot_shrink_at_the_moment_is_up_to_date_all_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "studies.db"
+    store = Store(str(path))
+    store.create(StudyRow("s", "flat", "f", "local", 1))
+    store.append("s", [TrialRow(0, "[0]", {"loss": 1.0}, None, 0.5)])
+    store.close()
+    make_older(f"sqlite:///{path}", 5)
+    shrink = give_back_room
+
+    def shrink_beside_a_writer(engine: sa.Engine) -> None:
+        with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as writer:
+            writer.execute("BEGIN IMMEDIATE")
+            with engine.connect() as connection:
+                connection.exec_driver_sql("PRAGMA busy_timeout=10")
+            shrink(engine)
+
+    monkeypatch.setattr("kilotune.search.store.give_back_room", shrink_beside_a_writer)
+    assert [row.metrics for row in Store(str(path)).trials("s")] == [{"loss": 1.0}]
 
 
 def table_contents(path: Path) -> tuple[set[str], list[Any], str]:

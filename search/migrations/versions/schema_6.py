@@ -17,7 +17,7 @@ revision = "schema_6"
 down_revision = "schema_5"
 
 _AT_ONCE = 10_000
-_WORTH_A_WORD = 200_000  # trials; some two seconds
+_WORTH_A_WORD = 100_000  # trials; some four seconds
 
 _SAME = ("study_id", "number", "candidate", "metrics", "failure", "elapsed_s", "censored")
 _OLD = sa.table("trials", *map(sa.column, _SAME))
