@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 import importlib
 import math
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from kilotune.search import space as search_space
@@ -70,8 +70,9 @@ class ClockAware(Protocol):
 class GoesOn(Protocol):
     """Ability of a strategy: where its search can go on without being repeated, it is told what there is to go on from."""
 
-    def go_on(self, trials: Sequence[Trial]) -> None:
-        """The trials of earlier runs of the study, by number; some, and before all else. Where it goes on it proposes all of them first."""
+    def go_on(self, trials: Callable[[], Sequence[Trial]]) -> None:
+        """What makes a list of the trials of earlier runs of the study, by number; some, and before all else. Of a long study it takes
+        gigabytes, so whoever does not go on asks for none. Where it goes on it proposes all of them first."""
 
 
 Steps = Generator[list[Assignment], list[Trial], Outcome | None]
@@ -134,7 +135,7 @@ class SteppedStrategy:
         if self._count_by is not None:
             self._count_by(clock)
 
-    def go_on(self, trials: Sequence[Trial]) -> None:
+    def go_on(self, trials: Callable[[], Sequence[Trial]]) -> None:
         if self._go_on is not None:
             self._go_on(trials)
 

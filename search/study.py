@@ -194,7 +194,7 @@ class Study(StudyRecord):
         it is told what earlier runs have measured."""
         strategy = self._factory(self.space, self.seed)
         if len(self.book) and isinstance(strategy, GoesOn):
-            strategy.go_on(self.trials())
+            strategy.go_on(self.trials)
         if not self.procedure_first:
             return strategy
         return WarmStartedStrategy(self.space, strategy, self.procedure_before())

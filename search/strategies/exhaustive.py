@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 
 from kilotune.search.candidates import complete
 from kilotune.search.front import Rank, Ranking
 from kilotune.search.own_strategies import Needs, OwnStrategy
-from kilotune.search.space import Assignment, Clock, ExactStep, HasExactSearch, Space, State, Trial
+from kilotune.search.space import Assignment, Clock, HasExactSearch, Space, State, Trial
 from kilotune.search.strategy import UNKNOWN_BOUND, Outcome, Steps
 from kilotune.search.work_memory import GoesOnSearching
 
@@ -42,7 +42,7 @@ class ExhaustiveSearch:
         self._seed = seed
         self._clock: Clock = time.monotonic
         self._deadline_s = math.inf
-        self._before: Sequence[Trial] = ()  # of earlier runs
+        self._before: Callable[[], Sequence[Trial]] | None = None  # of earlier runs
 
     def allow(self, seconds: float) -> None:
         """Only the space's own search needs to know."""
@@ -51,7 +51,7 @@ class ExhaustiveSearch:
     def count_by(self, clock: Clock) -> None:
         self._clock = clock
 
-    def go_on(self, trials: Sequence[Trial]) -> None:
+    def go_on(self, trials: Callable[[], Sequence[Trial]]) -> None:
         """The space's own search may be able to."""
         self._before = trials
 
@@ -61,18 +61,18 @@ class ExhaustiveSearch:
         return (yield from self._by_states())
 
     def _by_the_space(self, space: HasExactSearch) -> Steps:
-        steps = self._steps_after(space) if self._before and isinstance(space, GoesOnSearching) else None
-        if steps is not None:
-            yield [trial.assignment for trial in self._before]
+        steps = None
+        if self._before is not None and isinstance(space, GoesOnSearching):
+            before = self._before()
+            steps = space.exact_search_after(before, self._seed, self._seconds_left)
+            if steps is not None:
+                yield [trial.assignment for trial in before]
         for step in steps or space.exact_search(self._seed, self._seconds_left):
             self.bound = max(self.bound, step.bound)
             yield [] if step.candidate is None else [step.candidate]
             if step.complete:
                 return Outcome.PROVED
         return Outcome.FINISHED
-
-    def _steps_after(self, space: GoesOnSearching) -> Iterator[ExactStep] | None:
-        return space.exact_search_after(self._before, self._seed, self._seconds_left)
 
     def _seconds_left(self) -> float:
         return self._deadline_s - self._clock()

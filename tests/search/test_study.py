@@ -180,6 +180,22 @@ def test_a_resumed_study_has_the_trials_of_one_that_never_stopped(tmp_path: Path
     assert Study.resume(store, "cut", space).trials() == whole.trials()
 
 
+@pytest.mark.parametrize("strategy", ["local", "random", "exhaustive", "refine", "count_tpe"])
+def test_a_resumed_study_makes_no_list_of_its_trials(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, strategy: str
+) -> None:
+    """Of a search of a night it takes more memory than there is: only a space's own search that goes on asks for it."""
+    space, store = FlatProblem(6, 4, 1, pairs=3), Store(str(tmp_path / "studies.db"))
+    Study.create(store, "long", space, strategy, 3).run(InProcessExecutor(space), Budget(trials=30))
+    resumed = Study.resume(store, "long", space)
+
+    def listed() -> list[Trial]:
+        raise MemoryError
+
+    monkeypatch.setattr(resumed, "trials", listed)
+    assert resumed.run(InProcessExecutor(space), Budget(trials=10)).new_evaluations == 10
+
+
 def test_what_a_replay_takes_is_told_apart_from_what_the_run_takes(tmp_path: Path) -> None:
     """Whoever resumes asks for so many seconds of search, and measures the test data after them."""
     now = [0.0]
