@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from itertools import islice
+from itertools import islice, product
 
 import numpy as np
 
@@ -75,9 +75,9 @@ class RandomSearch:
 def all_candidates(space: Space) -> Iterator[dict[str, Option]]:
     """Every candidate once, depth first."""
     if isinstance(space, FlatSpace):
-        counts = [len(d.options) for d in space.decisions]
-        for indices in np.ndindex(*counts):
-            yield {d.name: d.options[i] for d, i in zip(space.decisions, indices, strict=True)}
+        names = [decision.name for decision in space.decisions]
+        for answers in product(*(decision.options for decision in space.decisions)):
+            yield dict(zip(names, answers, strict=True))
         return
     stack: list[State] = [space.start()]
     while stack:

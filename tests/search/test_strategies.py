@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -181,6 +182,20 @@ def median_loss(strategy: str, trials: int) -> float:
     spaces = [FlatProblem(40, 4, seed, pairs=40) for seed in range(9)]
     losses = sorted(search(space, strategy, trials, seed)[0].front.best_rank[1] for seed, space in enumerate(spaces))
     return losses[len(losses) // 2]
+
+
+def test_all_candidates_of_many_decisions_with_few_options(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Arrays of NumPy have 32 or 64 dimensions at most, by its version; decisions have no such limit."""
+
+    def refuse(*counts: int) -> None:
+        raise ValueError("maximum supported dimension for an ndarray is 32")
+
+    monkeypatch.setattr(np, "ndindex", refuse)
+    space = FlatProblem(70, 1, 1)
+    assert list(all_candidates(space)) == [{f"d{i}": 10 for i in range(70)}]
+    answers = [tuple(candidate.values()) for candidate in all_candidates(FlatProblem(3, 2, 1))]
+    assert answers == sorted(answers)
+    assert len(set(answers)) == 8
 
 
 def test_on_flat_spaces_local_beats_count_tpe_which_beats_random() -> None:
