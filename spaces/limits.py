@@ -13,6 +13,14 @@ from kilotune.search.fingerprint import absent_as, named
 from kilotune.search.space import Constraint
 from kilotune.spaces.objectives import DEFAULT, LIMITED, asked_for, minimized_metric
 
+SCORE_ROUNDING = 1e-11
+"""Per cents that scores of floats may be off: 57 right ones of 100 are 56.99999999999999 %, and 59 are 59 %."""
+
+
+def permitted_drop(metric: str, float_score: float, drop: float) -> Constraint:
+    """That a classifier's score, in per cent, is at most `drop` points below the float program's: exactly so many are permitted, too."""
+    return Constraint(metric, float_score - drop - SCORE_ROUNDING, at_least=True)
+
 
 @dataclass(frozen=True)
 class FixedPointOptions:

@@ -27,6 +27,9 @@ FLASH = """\
 
 """
 
+LARGEST_POWER = 127
+"""The exponent of the largest power of two that is a float of 32 bits."""
+
 
 def feature_function(name: str) -> str:
     """What it is called in the header `name`.h."""
@@ -44,7 +47,7 @@ def quantiser(name: str, bits: int, scale: int, scaling: FeatureScaling | Quanti
     lines = ["/* Feature i as the program takes it; beyond the range of its type the end of that. */"]
     lines += [f"static inline {kind} {feature_function(name)}(uint16_t i, float value)", "{"]
     if scaling is None:
-        lines += ["    (void)i;", f"    const float scaled = value * {float_literal(math.ldexp(1.0, scale))};"]
+        lines += ["    (void)i;", f"    const float scaled = value * {_power(scale)};"]
     else:
         factors = [math.ldexp(1.0, scale - exponent) for exponent in scaling.exponents]
         lines.append(_array("factors", factors))
@@ -61,6 +64,13 @@ def quantiser(name: str, bits: int, scale: int, scaling: FeatureScaling | Quanti
         "",
     ]
     return ("" if scaling is None else FLASH) + "\n".join(lines)
+
+
+def _power(exponent: int) -> str:
+    """2**exponent as factors, of which one after the other is multiplied with: it may be beyond floats of 32 bits."""
+    within = min(exponent, LARGEST_POWER)
+    powers = [within] if within == exponent else [within, exponent - within]
+    return " * ".join(float_literal(math.ldexp(1.0, power)) for power in powers)
 
 
 def _on_grid(name: str, grid: QuantisationGrid) -> str:

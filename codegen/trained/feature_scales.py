@@ -9,6 +9,7 @@ from dataclasses import replace
 import numpy as np
 
 from kilotune.codegen.array_files import RealArray
+from kilotune.codegen.arrays import BoolArray, IntArray
 from kilotune.codegen.feature_scaling import FeatureScaling
 from kilotune.codegen.fixed.arithmetic import exponent
 from kilotune.codegen.trained.builder import FOLDED_NAME
@@ -67,13 +68,29 @@ def _scaling(features: RealArray, shape: tuple[int, ...], axis: int, movable: bo
     if not most.any():
         return None
     exponents = np.clip([exponent(HEADROOM * float(size)) for size in most], -MOST_EXPONENT, MOST_EXPONENT)
-    exponents[most == 0] = exponents[most > 0].max()  # nothing is known of those: the widest range
+    exponents[most == 0] = exponents[most > 0].max()  # they do not add to what others are apart
     if exponents.max() - exponents.min() < LEAST_SPREAD and not offsets.any():
         return None
+    offsets, exponents = _held(lows, lows == highs, offsets, exponents, movable)
     view = [1] * len(shape)
     view[axis] = -1
     spread = [np.broadcast_to(values.reshape(view), shape).reshape(-1) for values in (exponents, offsets)]
     return FeatureScaling(tuple(int(e) for e in spread[0]), tuple(float(o) for o in spread[1]))
+
+
+def _held(
+    values: RealArray, still: BoolArray, offsets: RealArray, exponents: IntArray, movable: bool
+) -> tuple[RealArray, IntArray]:
+    """Offsets and exponents with those of features that are `still`, which have one of `values` in all samples: they become 0, and their
+    unit is at most 1 and the finest of the others.
+
+    Training divides such features by no deviation, so that in a coarser unit their weights would be the largest of all and take the digits
+    of the others, and so would what such a value comes to before it is subtracted again. Where all are still nothing is known of them.
+    """
+    if still.all():
+        return offsets, exponents
+    moved = np.where(still & movable, values, offsets)
+    return moved, np.where(still & (values == moved), exponents.min(where=~still, initial=0), exponents)
 
 
 def _offset(low: float, high: float) -> float:

@@ -35,7 +35,7 @@ from kilotune.search.space import (
     Trial,
     answered,
 )
-from kilotune.spaces.limits import FixedPointOptions
+from kilotune.spaces.limits import FixedPointOptions, permitted_drop
 
 BITWIDTHS = (16, 8, 32)
 TABLE_INDEX_BITS = (6, 5, 7, 4)
@@ -162,7 +162,7 @@ class SeeDotSpace:
         if options.permitted_drop is None:
             return None
         score = self.task.score.metric
-        return Constraint(score, self.evaluator.float_metrics[score] - options.permitted_drop, at_least=True)
+        return permitted_drop(score, self.evaluator.float_metrics[score], options.permitted_drop)
 
     @cached_property
     def fingerprint(self) -> str:

@@ -35,7 +35,7 @@ from kilotune.search.fingerprint import absent_as
 from kilotune.search.racing import Hurdle
 from kilotune.search.space import Assignment, Constraint, Decision, Measurement, Metrics, Option
 from kilotune.search.work_memory import NoMemory, WorkMemory
-from kilotune.spaces.limits import FixedPointOptions
+from kilotune.spaces.limits import FixedPointOptions, permitted_drop
 from kilotune.spaces.objectives import LIMITED, asked_for
 from kilotune.spaces.shiftry.formats import (
     DEFAULT_BITS,
@@ -208,8 +208,7 @@ class ShiftryCandidates:
         elif not self.options.precision_leads:
             if self.classifies:
                 score = self.task.score.metric
-                least = self.evaluator.float_metrics[score] - self.options.accuracy_drop
-                result.append(Constraint(score, least, at_least=True))
+                result.append(permitted_drop(score, self.evaluator.float_metrics[score], self.options.accuracy_drop))
                 if self.options.permitted_flips is not None:
                     result.append(Constraint("expected_flips", self.options.permitted_flips))
             else:

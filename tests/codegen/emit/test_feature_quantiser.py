@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import subprocess
 from pathlib import Path
 
@@ -18,8 +19,15 @@ SCALING = FeatureScaling((3, -2), (101325.0, float(np.float32(-0.3))))
 
 
 @needs_compiler
-@pytest.mark.parametrize(("bits", "scale"), [(8, 3), (8, 12), (8, -2), (16, 13), (16, 0), (32, 20), (32, -3)])
-@pytest.mark.parametrize("scaling", [None, SCALING])
+@pytest.mark.parametrize(
+    ("bits", "scale", "scaling"),
+    [
+        *itertools.product((8,), (3, 12, -2), (None, SCALING)),
+        *itertools.product((16,), (13, 0), (None, SCALING)),
+        *itertools.product((32,), (20, -3), (None, SCALING)),
+        *((bits, scale, None) for bits, scale in ((16, 127), (16, 140), (32, 170))),  # of tiny features
+    ],
+)
 def test_a_header_makes_the_features_of_the_search(
     bits: int, scale: int, scaling: FeatureScaling | None, tmp_path: Path
 ) -> None:

@@ -121,13 +121,43 @@ def test_what_a_scaler_makes_for_a_padded_convolution_has_one_scale(tmp_path: Pa
     assert sizes.max() / sizes.min() < 8
 
 
-def test_a_feature_that_never_changes_has_the_widest_range(tmp_path: Path) -> None:
-    case, features = CASES["a layer"]
+@pytest.mark.parametrize("value", [0.0, 1.0, 101325.0])
+def test_a_feature_that_never_changes_takes_no_digits_from_others(value: float, tmp_path: Path) -> None:
+    """It becomes 0 in a fine unit: its weight is not the largest, and what it comes to is no part of a sum that cancels it out."""
+    case, features = CASES["behind a scaler"]
+    scaler = {**case.constants, "o": np.float32(3 * MIXED), "f": np.float32(1 / MIXED)}
+    scaler["o"][4], scaler["f"][4] = value, 1.0  # as of StandardScaler
     features = features.copy()
-    features[:, 2] = 0.0
+    features[:, 4] = value
+    bundle, path = imported(dataclasses.replace(case, constants=scaler), features, tmp_path)
+    assert bundle.scaling is not None
+    assert bundle.train is not None
+    assert (bundle.train.features[:, 4] == 0).all()
+    assert bundle.scaling.offsets[4] == value
+    assert bundle.scaling.exponents[4] == min(bundle.scaling.exponents) < 0
+    largest = [np.abs(values).max() for values in bundle.parameters.values()]
+    assert max(largest) < 16 * min(np.abs(values).max() for values in WEIGHTS.values())
+    found = run_float(bundle.program, bundle.parameters, bundle.train.features).outputs
+    np.testing.assert_allclose(found, reference(path, features).reshape(len(features), -1), atol=1e-5)
+
+
+def test_of_one_sample_nothing_is_known(tmp_path: Path) -> None:
+    case, features = CASES["a layer"]
+    bundle, _ = imported(case, features[:1], tmp_path)
+    assert bundle.scaling is not None
+    assert not any(bundle.scaling.offsets)
+    assert bundle.train is not None
+    assert (np.abs(bundle.train.features) > 0.05).all()
+
+
+def test_one_value_far_beyond_the_others_is_moved(tmp_path: Path) -> None:
+    """Though all other features could do with one scale."""
+    case, features = CASES["a layer"]
+    features = features / MIXED
+    features[:, 1] = 5000.0
     bundle, _ = imported(case, features, tmp_path)
     assert bundle.scaling is not None
-    assert bundle.scaling.exponents[2] == max(bundle.scaling.exponents)
+    assert bundle.scaling.offsets == (0.0, 5000.0, 0.0, 0.0, 0.0, 0.0)
 
 
 def test_features_far_from_zero_are_moved_by_what_a_short_float_holds(tmp_path: Path) -> None:

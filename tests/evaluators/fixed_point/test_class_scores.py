@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from sklearn.metrics import accuracy_score, balanced_accuracy_score, f1_score
 
 from kilotune.evaluators.fixed_point.class_scores import ClassScore
-from kilotune.search.space import Constraint
+from kilotune.spaces.limits import permitted_drop
 from kilotune.spaces.seedot.space import SeeDotOptions, SeeDotSpace
 from kilotune.spaces.shiftry.candidates import ShiftryOptions
 from kilotune.spaces.shiftry.space import ShiftrySpace
@@ -48,6 +48,6 @@ def test_what_may_be_lost_is_counted_in_the_score(score: ClassScore) -> None:
     task = replace(small_network(), score=score)
     shiftry = ShiftrySpace(task, ShiftryOptions(accuracy_drop=3.0))
     seedot = SeeDotSpace(task, SeeDotOptions(permitted_drop=3.0))
-    least = Constraint(score.metric, 97.0, at_least=True)  # labels are the float program's
+    least = permitted_drop(score.metric, 100.0, 3.0)  # labels are the float program's
     assert shiftry.constraints == seedot.constraints == (least,)
     assert score.metric in seedot.evaluate([dict(next(iter(seedot.procedure()))[0])])[0].metrics
