@@ -14,13 +14,13 @@ from kilotune.codegen.dataset import Dataset, load_dataset
 from kilotune.codegen.diagnostics import InputError
 from kilotune.codegen.feature_order import FeatureOrder
 from kilotune.codegen.feature_scaling import FeatureScaling
+from kilotune.codegen.file_kinds import PROGRAM_FILE
 from kilotune.codegen.language.elaborate import INPUT_NAME, elaborate
 from kilotune.codegen.language.parser import parse
 from kilotune.codegen.language.values import describe_shape
 from kilotune.codegen.quantisation_grid import QuantisationGrid
 from kilotune.codegen.text_files import read_text_file
 
-PROGRAM_FILE = "model.sd"
 PARAMETERS_FILE = "params.npz"
 
 

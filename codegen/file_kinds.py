@@ -1,4 +1,5 @@
-"""What a file is, by its first bytes: so that one given to a space that does not read it is named as what it is."""
+"""What a model is, by its first bytes or by what lies in its folder: so that one given to a space that does not read it is named as what it
+is."""
 
 from __future__ import annotations
 
@@ -7,6 +8,9 @@ import enum
 from pathlib import Path
 
 from kilotune.codegen.tflite.model_file import is_tflite
+
+PROGRAM_FILE = "model.sd"
+"""What makes a folder a model."""
 
 LOOKED_AT = 32
 """First bytes."""
@@ -17,16 +21,19 @@ AFTER_IR_VERSION = frozenset((0x12, 0x1A, 0x22, 0x28, 0x32, 0x3A, 0x42))
 
 
 class FileKind(enum.Enum):
-    """Models of other tools, in words."""
+    """Models that spaces of several families read, in words."""
 
     TFLITE = "a TFLite model"
     ONNX = "an ONNX model"
+    MODEL_FOLDER = "a model folder"
 
 
 def kind_of_file(path: Path) -> FileKind | None:
-    """What the file is; None for anything else, and for what is no file."""
+    """What the file or folder is; None for anything else, and for what is neither."""
     head = b""
     with contextlib.suppress(OSError):
+        if (path / PROGRAM_FILE).is_file():
+            return FileKind.MODEL_FOLDER
         if path.is_file():
             with path.open("rb") as stream:
                 head = stream.read(LOOKED_AT)

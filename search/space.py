@@ -238,6 +238,19 @@ class HasFallback(Protocol):
 
 
 @runtime_checkable
+class AnswersAlways(Protocol):
+    """Ability: the first candidate of the fallback, or of the procedure where that is None, is found and measured in a time that the size
+    of the input bounds, about as long as reading it takes. A study without a trial waits for it however small its budget."""
+
+    answers_always: bool
+
+
+def answers_always(space: object) -> bool:
+    """Whether a space promises that."""
+    return isinstance(space, AnswersAlways) and space.answers_always
+
+
+@runtime_checkable
 class HasShortSearch(Protocol):
     """Ability: a short search of the space's own, whose candidate is worth having before a procedure that may take long. It is given up
     where it takes too much of the time that there is."""

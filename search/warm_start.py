@@ -24,7 +24,16 @@ from typing import Any
 from kilotune.search.abandoning import abandonable
 from kilotune.search.front import Rank
 from kilotune.search.racing import NamesHurdle
-from kilotune.search.space import Assignment, Clock, HasFallback, HasProcedure, HasShortSearch, Space, Trial
+from kilotune.search.space import (
+    Assignment,
+    Clock,
+    HasFallback,
+    HasProcedure,
+    HasShortSearch,
+    Space,
+    Trial,
+    answers_always,
+)
 from kilotune.search.strategy import UNKNOWN_BOUND, ClockAware, Outcome, SteppedStrategy, Steps, Strategy, TimeAware
 
 THOUGHT_SHARE = 0.5
@@ -130,6 +139,7 @@ class WarmStartedStrategy:
         self._warm_start = WarmStart(space)
         self._stepped = SteppedStrategy(self._warm_start)
         self._has_procedure = isinstance(space, HasProcedure)
+        self._answers_always = answers_always(space)
         self._strategy = strategy
         self._named = strategy if isinstance(strategy, NamesHurdle) else None
         self._last: Trial | None = None
@@ -198,7 +208,9 @@ class WarmStartedStrategy:
             return []
         # A short search may end in time now, on a machine that is less busy.
         self._warm_start.leaves_out_procedure = skips
-        unlimited = self._before.ended or math.isinf(seconds)
+        # What is promised is all that there will be to show where no time is left.
+        promised = self._answers_always and not self._proposed
+        unlimited = self._before.ended or math.isinf(seconds) or promised
         proposals = self._stepped.propose(count) if unlimited else self._thought_of(count, seconds)
         if skips and not proposals:
             self.given_up = given_up

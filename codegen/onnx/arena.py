@@ -14,6 +14,7 @@ from typing import Any
 from kilotune.codegen.diagnostics import InputError
 from kilotune.codegen.onnx.importing import load_model
 from kilotune.codegen.onnx.node_order import in_running_order
+from kilotune.codegen.onnx.tree_ensembles import refuse_trees
 from kilotune.codegen.tensor_graph import GraphOperator, GraphTensor, TensorGraph
 
 FROM_SHAPES = ("Shape", "Size")
@@ -27,6 +28,7 @@ def read_arena(path: Path) -> TensorGraph:
     """The tensors of a file. InputError for a file that is none, has subgraphs (If, Loop, Scan), or tensors whose size is not known. A free
     batch size is 1."""
     model = load_model(path)
+    refuse_trees(model, str(path), "a network")
     for value in model.graph.input:
         _fix_batch(value)
     numbered = in_running_order(model.graph.node)

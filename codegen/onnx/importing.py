@@ -18,6 +18,7 @@ from kilotune.codegen.onnx.imported import Imported, OnnxNode, OnnxValue, canoni
 from kilotune.codegen.onnx.node_order import in_running_order
 from kilotune.codegen.onnx.obstacles import MAIN_DOMAINS, Obstacles, error_at, operator_name
 from kilotune.codegen.onnx.operators import CONVERTERS, SUPPORTED
+from kilotune.codegen.onnx.tree_ensembles import refuse_trees
 
 MOST_FILE_BYTES = (1 << 31) - 1
 """What protobuf can hold; larger networks keep their weights in files beside the model."""
@@ -57,6 +58,8 @@ def import_model(model: Any, path: str, input_shape: Sequence[int] | None = None
     read what they write, are left for the host, and what they read of the rest are outputs. Batch normalisation and constant factors are
     folded into the convolution before them where nothing else reads it.
     """
+    if not host:
+        refuse_trees(model, path, "a network")
     obstacles = Obstacles(path)
     imported: Imported | None = None
     try:

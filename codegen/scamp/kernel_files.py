@@ -8,6 +8,7 @@ centre.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 from dataclasses import dataclass
@@ -29,8 +30,14 @@ MAXIMUM_SIDE = 64
 
 MAXIMUM_WEIGHT = 2**20
 
+LOOKED_AT = 1 << 16
+"""First characters of a file, by which it is one of kernels."""
+
 _QUOTED = r"\s*-?\d{1,9}(\.\d{1,9}|\s*/\s*0*[1-9]\d{0,8})?\s*"
 """A weight in quotes: an integer, a decimal number or a fraction."""
+
+_KERNELS = r'\s*(\[\s*\[|\{(?s:.*?)"kernels"\s*:)'
+"""How such a JSON text begins, unless it is a weight alone."""
 
 _KEYS = ("kernels", "depth", "registers", "target", "network")
 
@@ -44,6 +51,15 @@ class KernelFile:
     registers: int | None = None
     target: str | None = None
     network: ChipNetwork | None = None
+
+
+def kernel_format(text: str) -> str | None:
+    """What kernels are called; None where `text` is none, nor a file of them by its beginning."""
+    with contextlib.suppress(OSError, UnicodeDecodeError):  # a text may be too long for a name
+        if Path(text).is_file():
+            with Path(text).open(encoding="utf-8-sig") as stream:
+                text = stream.read(LOOKED_AT)
+    return "kernels as JSON" if re.match(_KERNELS, text) else None
 
 
 def read_kernel_file(path: Path) -> KernelFile:

@@ -12,6 +12,7 @@ import numpy as np
 from kilotune.codegen.arrays import Array
 from kilotune.codegen.class_names import ClassName
 from kilotune.codegen.onnx.obstacles import CLASSICAL_DOMAIN
+from kilotune.codegen.onnx.tree_ensembles import TREE_OPERATORS
 from kilotune.codegen.trained.model import TrainedGraph, TrainedNode
 from kilotune.codegen.trained.support_vectors import (
     support_vector_classifier,
@@ -22,8 +23,7 @@ from kilotune.codegen.trained.support_vectors import (
 DOMAIN = f"{CLASSICAL_DOMAIN}."
 """Before the names of their operators."""
 
-TREES = (f"{DOMAIN}TreeEnsembleClassifier", f"{DOMAIN}TreeEnsembleRegressor")
-"""What is no sequence of operations: programs of a kind of their own."""
+TREES = tuple(f"{DOMAIN}{operator}" for operator in TREE_OPERATORS)
 
 PROBABILITIES_OF = MappingProxyType({"NONE": "Identity", "SOFTMAX": "Softmax", "LOGISTIC": "Sigmoid"})
 """What stands behind scores, by `post_transform`."""

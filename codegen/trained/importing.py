@@ -18,6 +18,7 @@ from kilotune.codegen.feature_scaling import FeatureScaling
 from kilotune.codegen.file_kinds import FileKind, kind_of_file
 from kilotune.codegen.float_evaluator import run_float
 from kilotune.codegen.ir import View
+from kilotune.codegen.onnx.tree_ensembles import READER
 from kilotune.codegen.trained.between_grids import with_real_moves
 from kilotune.codegen.trained.classical import DOMAIN, TREES, without_classical
 from kilotune.codegen.trained.column_selection import with_columns_in_weights
@@ -52,7 +53,7 @@ def import_bundle(path: Path, data: Path, label: str | None = None, returns: Ret
     model = read_trained(path)
     trees = [node for node in model.nodes if node.kind in TREES]
     if trees:
-        expected = "a network, or a linear model (decision trees are for the space forest)"
+        expected = f"a network, or a linear model ({READER})"
         raise InputError(str(path), place=trees[0].place, expected=expected, found=trees[0].kind.removeprefix(DOMAIN))
     samples = read_samples(data, (1, 0, *model.input_shape) if model.kept else model.input_shape, label)
     model = over_frames(model, samples.train.features.shape[1] // math.prod(model.input_shape))

@@ -24,7 +24,7 @@ from kilotune.experiments.problems.problem import Problem, export_trial, metrics
 from kilotune.experiments.problems.problem_entry import entry_of
 from kilotune.experiments.studies import tuning
 from kilotune.experiments.studies.chosen_builds import built_for
-from kilotune.experiments.studies.command_time import FIRST_ANSWER_S
+from kilotune.experiments.studies.command_time import first_answer_seconds
 from kilotune.experiments.studies.libraries import load_libraries
 from kilotune.experiments.studies.measured_finalists import kept_finalist
 from kilotune.experiments.studies.placing_finalists import exported_trial
@@ -160,7 +160,8 @@ class TunedStudy:
                     if report is not None and report(progress) is True:
                         self.search.stop()
 
-                self.search.run(executor, wanted, stop=rule, on_progress=on_progress, first_answer_s=FIRST_ANSWER_S)
+                longer_s = first_answer_seconds(self.space)
+                self.search.run(executor, wanted, stop=rule, on_progress=on_progress, first_answer_s=longer_s)
         finally:
             executor.close()
         return self

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
-from pathlib import Path
 
-from kilotune.codegen.diagnostics import InputError
-from kilotune.codegen.file_kinds import kind_of_file
-from kilotune.experiments.problems.family import SpaceFamily, TellsProgress
+from kilotune.experiments.problems.family import TellsProgress
+from kilotune.experiments.problems.input_formats import refuse_other_formats
 from kilotune.experiments.problems.problem import Problem
-from kilotune.experiments.problems.registry import FAMILIES, find_entry
+from kilotune.experiments.problems.registry import find_entry
 from kilotune.experiments.requests.request import TuneRequest
 
 HANDED_OVER = "handed_over"
@@ -26,18 +25,9 @@ def build_problem(request: TuneRequest, tell: Callable[[str], None] | None = Non
             f"there, by tune(..., study=NAME)."
         )
     family, _ = find_entry(request.space)
-    _refuse_other_kinds(family, request.input)
+    if os.path.isabs(request.input):  # others are names
+        refuse_other_formats(family, request.input)
     factory = family.factory
     if tell is not None and isinstance(factory, TellsProgress):
         return factory.build_telling(request, tell)
     return factory.build_problem(request)
-
-
-def _refuse_other_kinds(family: SpaceFamily, input: str) -> None:
-    """InputError for another tool's model that none of the family's spaces reads: it is named as what it is."""
-    kind = None if family.model_files is None else kind_of_file(Path(input))
-    if kind is None or kind.name in (family.model_files or ()):
-        return
-    readers = [entry.space for other in FAMILIES if kind.name in (other.model_files or ()) for entry in other.entries]
-    found = f"{kind.value} (which is for {' or '.join(f'--space {name}' for name in readers)})"
-    raise InputError(input, expected=family.inputs, found=found)

@@ -67,9 +67,11 @@ class SpaceFamily:
 
     `inputs` says what --input takes, for its help text. `metrics` are the metrics in words, in the order in which they are
     shown; a `*` stands for any text (`*_peak_bytes`, `* peak bytes`). Without them every metric is shown by its name.
-    `model_files`: the kinds of other tools' files that its spaces read (names of `codegen.file_kinds.FileKind`); one of another kind is
-    refused under its name, None: whatever is given is the factory's to judge. `rank`: where the family stands among
-    the others, in help texts and lists; equal ones by title.
+    `model_files`: the kinds of models that its spaces read (names of `codegen.file_kinds.FileKind`); one of another kind, or an input
+    that only another family reads, is refused under its name, None: whatever is given is the factory's to judge. `rank`: where the family
+    stands among the others, in help texts and lists; equal ones by title. `own_format`: a function, as `module:function`, of what --input
+    says, which returns what an input is called that only this family's spaces read ("a CSV of buffers"), and None for others; it is asked
+    where another space is given something that is no such model.
     """
 
     title: str
@@ -81,6 +83,7 @@ class SpaceFamily:
     listings: tuple[SpaceListing, ...] = ()
     model_files: tuple[str, ...] | None = None
     rank: int = 100
+    own_format: str | None = None
 
     @property
     def factory(self) -> ProblemFactory:

@@ -14,6 +14,7 @@ from kilotune.experiments.problems.problem import Problem
 from kilotune.experiments.requests.request import TuneRequest
 from kilotune.search.abandoning import abandonable
 from kilotune.search.budget import Budget
+from kilotune.search.space import Space, answers_always
 from kilotune.search.study import Study
 
 LEAST_SEARCH_S = 0.01
@@ -21,6 +22,10 @@ FIRST_ANSWER_S = 5.0
 """How long after its budget a command still reads its input and measures its first candidate, and nothing else. A first run
 compiles its kernels in that time, and a busy machine takes seconds to import what is needed: that a budget of a second ends a
 little later is worth less to whoever asked than any answer at all."""
+
+LONGEST_READING_S = 60.0
+"""How long after its budget a command still reads its input on a machine so busy that the command has not had FIRST_ANSWER_S of a processor
+yet."""
 
 CONCLUDING_S = 0.7
 CONCLUDING_SHARE = 0.08
@@ -40,6 +45,7 @@ class CommandTime:
 
     budget: Budget
     begun_s: float = field(default_factory=time.monotonic)
+    begun_processor_s: float = field(default_factory=time.process_time)
 
     def build(self, request: TuneRequest, tell: Callable[[str], None] | None = None) -> Problem:
         """`build_problem` within the budget."""
@@ -48,7 +54,7 @@ class CommandTime:
     def read(self, name: str, make: Callable[[], Problem]) -> Problem:
         """What `make` makes of the input of that name, within the budget."""
         problem: Problem | None = None
-        with abandonable(lambda: self.spent_s() >= self.budget.seconds + FIRST_ANSWER_S) as reading:
+        with abandonable(self._reads_too_long) as reading:
             problem = make()
         if problem is None or reading.abandoned:
             raise ValueError(
@@ -56,6 +62,11 @@ class CommandTime:
                 f"nothing was searched: expected a larger budget."
             )
         return problem
+
+    def _reads_too_long(self) -> bool:
+        beyond_s = self.spent_s() - self.budget.seconds
+        had_its_time = time.process_time() - self.begun_processor_s >= FIRST_ANSWER_S
+        return beyond_s >= (FIRST_ANSWER_S if had_its_time else LONGEST_READING_S)
 
     def spent_s(self) -> float:
         """Seconds since the beginning."""
@@ -66,11 +77,11 @@ class CommandTime:
         left_s = self.budget.seconds * (1.0 - reserved_share) - self.spent_s()
         return Budget(max(left_s, LEAST_SEARCH_S), self.budget.trials)
 
-    def for_first_answer(self, search: Budget) -> float:
-        """Seconds beyond that budget of a search in which it may still find its first candidate."""
+    def for_first_answer(self, search: Budget, space: Space) -> float:
+        """Seconds beyond that budget of a search of the space in which it may still find its first candidate."""
         if math.isinf(search.seconds):
             return 0.0
-        return max(0.0, self.budget.seconds + FIRST_ANSWER_S - self.spent_s() - search.seconds)
+        return max(0.0, self.budget.seconds + first_answer_seconds(space) - self.spent_s() - search.seconds)
 
     def finalists_over(self, replay_s: float) -> bool:
         """Whether no more finalists are to be run on a device: half of what is kept for it is left to test data and to the best one.
@@ -81,6 +92,11 @@ class CommandTime:
         """Whether what comes after the search has to end. `replay_s`: what a resumed study has replayed, which costs no budget."""
         extra_s = replay_s + max(CONCLUDING_S, CONCLUDING_SHARE * self.budget.seconds)
         return lambda: self.spent_s() >= self.budget.seconds + extra_s or study.stopped_for_s() >= AFTER_INTERRUPT_S
+
+
+def first_answer_seconds(space: Space) -> float:
+    """How long after its budget a search of the space goes on for its first candidate."""
+    return math.inf if answers_always(space) else FIRST_ANSWER_S
 
 
 def never() -> bool:

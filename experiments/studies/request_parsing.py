@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
 import click
 
+from kilotune.codegen.diagnostics import InputError
 from kilotune.experiments.problems.family import CommandOptions, SpaceFamily
 from kilotune.experiments.problems.registry import FAMILIES, families_of, find_entry
 from kilotune.experiments.requests.request import TuneRequest, parse_limit
@@ -49,11 +51,26 @@ def request_from(
     factory = family.factory
     return TuneRequest(
         space=space,
-        input=str(factory.resolve_input(input)),
+        input=_resolved(family, input),
         strategy=strategy or entry.strategy(given),
         seed=seed,
         options=factory.read_options(space, asked),
     )
+
+
+def _resolved(family: SpaceFamily, input: str | None) -> str:
+    """What --input says, as a request has it. InputError where it is nothing of the kind; one that other spaces read is named."""
+    from kilotune.experiments.problems.input_formats import refuse_other_formats
+
+    try:
+        found = str(family.factory.resolve_input(input))
+    except InputError:
+        if input is not None:
+            refuse_other_formats(family, input)
+        raise
+    if os.path.isabs(found):  # others are names
+        refuse_other_formats(family, found)
+    return found
 
 
 def given_options(parameters: Mapping[str, Any]) -> dict[str, Any]:

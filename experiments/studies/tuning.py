@@ -131,7 +131,7 @@ def run(
                 stop=stop,
                 on_progress=on_progress,
                 handle_interrupts=False,
-                first_answer_s=time.for_first_answer(budget),
+                first_answer_s=time.for_first_answer(budget, problem.space),
             )
             replay_s = 0.0 if result.course is None else result.course.replay_s
             used_s = time.spent_s() - replay_s

@@ -8,7 +8,6 @@ from collections.abc import Sequence
 
 from kilotune.experiments.presentation.wording import counted
 from kilotune.experiments.problems.metric_names import metric_label
-from kilotune.experiments.studies.command_time import FIRST_ANSWER_S
 from kilotune.search.budget import Budget
 from kilotune.search.result import Course, Result, Status
 from kilotune.search.space import Direction, Objective, Trial
@@ -33,9 +32,7 @@ def usage_sentence(result: Result, objectives: Sequence[Objective], asked: Budge
         )
     parts.append(_last_share(course, used_s - LAST_SHARE * result.course.seconds, objectives, result.best))
     if course.improvements and course.improvements[0][0] > asked.seconds and result.evaluations == course.trials:
-        parts.append(
-            f"there was none within the budget, and a search goes on up to {FIRST_ANSWER_S:g} s for a first one"
-        )
+        parts.append("there was none within the budget, and a search goes on for a first one")
     if result.status is Status.SETTLED:
         parts.append("so it ended (--stop never goes on to the end of the budget)")
     text, replay_s = "; ".join(parts), result.course.replay_s

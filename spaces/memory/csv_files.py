@@ -27,6 +27,9 @@ TRUTH: Mapping[str, bool] = {"1": True, "true": True, "yes": True, "0": False, "
 LARGEST = 1 << 40
 """Sizes and program points above this are mistakes (a terabyte); below it the compiled search cannot overflow."""
 
+LONGEST_HEADER = 1 << 12
+"""Bytes in which a header is looked for."""
+
 MOST_BYTES = 1 << 28
 """The largest file that is read: some ten million buffers."""
 
@@ -43,6 +46,17 @@ def read_instance(path: Path, inclusive: bool = False) -> Instance:
         return Instance(path.stem, _buffers(str(path), rows, int(inclusive)))
     except csv.Error as error:
         raise InputError(str(path), expected="comma-separated values", found=str(error), line=1, column=1) from None
+
+
+def has_buffer_columns(path: Path) -> bool:
+    """Whether the first line of a file names the columns of such a list, each once."""
+    try:
+        with path.open("rb") as stream:
+            header = stream.readline(LONGEST_HEADER).decode("utf-8-sig")
+        _columns(str(path), next(csv.reader([header]), []))
+    except (OSError, ValueError, csv.Error):  # what is no UTF-8 and what has other columns are ValueErrors
+        return False
+    return True
 
 
 def _buffers(path: str, rows: Iterable[list[str]], after: int) -> tuple[Buffer, ...]:

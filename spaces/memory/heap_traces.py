@@ -21,6 +21,9 @@ from kilotune.spaces.memory.instance import Buffer, Instance
 
 PACKAGE = "kilotune.xla"
 
+HEAP_TRACES = (".pb", ".pbtxt", ".textproto")
+"""How the names of XLA's dumps end; the first one's are binary."""
+
 FIELDS = (
     ("HloProto", (("buffer_assignment", 3, "BufferAssignmentProto", False),)),
     (
@@ -51,8 +54,8 @@ def read_heap_trace(path: Path, heap: int | None = None) -> Instance:
     InputError, with the event: a file that is no such message, no trace in it or several and none chosen, a buffer without a size, one
     that is allocated twice, or freed while it is not live.
     """
-    assignment = _binary(path) if path.suffix == ".pb" else _text(path)
-    traces = [trace for trace in assignment.heap_simulator_traces if len(trace.events)]
+    assignment = _assignment(path)
+    traces = _traces(assignment)
     if not traces or (heap is None and len(traces) > 1) or (heap or 0) >= len(traces):
         expected = "a heap simulator trace" if heap is None else f"heap simulator trace {heap}"
         found = f"{len(traces)} with events" + (" (--heap 0 takes the first one)" if len(traces) > 1 else "")
@@ -62,6 +65,22 @@ def read_heap_trace(path: Path, heap: int | None = None) -> Instance:
     for point, event in enumerate(events):
         replay.run(point, event)
     return Instance(path.stem, replay.buffers(len(events)))
+
+
+def has_heap_trace(path: Path) -> bool:
+    """Whether a file is such a message with a trace in it."""
+    try:
+        return bool(_traces(_assignment(path)))
+    except InputError:
+        return False
+
+
+def _assignment(path: Path) -> Any:
+    return _binary(path) if path.suffix == HEAP_TRACES[0] else _text(path)
+
+
+def _traces(assignment: Any) -> list[Any]:
+    return [trace for trace in assignment.heap_simulator_traces if len(trace.events)]
 
 
 def _text(path: Path) -> Any:

@@ -13,19 +13,26 @@ from kilotune.codegen.diagnostics import InputError
 from kilotune.spaces.memory.csv_files import LARGEST, MOST_BYTES
 from kilotune.spaces.memory.instance import Buffer, Instance
 
+PLC = ".plc"
+
 WORDS, WORD_BYTES = 8, 8
+RECORD_BYTES = WORDS * WORD_BYTES
 
 
 def read_plc(path: Path) -> Instance:
     """Load such an instance. InputError, with the buffer: a cut word, a number twice, a death that is not after the birth, or sizes and
     points beyond what the search takes."""
     content = read_binary_file(path, "a .plc file", MOST_BYTES)
-    record = WORDS * WORD_BYTES
-    if len(content) % record:
-        raise InputError(str(path), expected=f"records of {record} bytes", found=f"{len(content)} bytes")
+    if len(content) % RECORD_BYTES:
+        raise InputError(str(path), expected=f"records of {RECORD_BYTES} bytes", found=f"{len(content)} bytes")
     rows = np.frombuffer(content, dtype=">u8").reshape(-1, WORDS).tolist()
     seen: set[int] = set()
     return Instance(path.stem, tuple(_buffer(str(path), k, row, seen) for k, row in enumerate(rows, start=1)))
+
+
+def has_plc_records(path: Path) -> bool:
+    """Whether a file may be one by its size."""
+    return path.stat().st_size % RECORD_BYTES == 0
 
 
 def _buffer(path: str, place: int, row: list[int], seen: set[int]) -> Buffer:

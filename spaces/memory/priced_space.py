@@ -52,6 +52,7 @@ class PricedSpace(PricedCandidates):
     """Least cost in bytes of peak: banks and moves first, then the offsets."""
 
     name = "memory"
+    answers_always = True
     prefers_flat = False
     objectives = (Objective("cost"),)
 

@@ -54,6 +54,7 @@ class MemorySpace(MemoryCandidates):
     """Offsets, buffer by buffer; see the module's text."""
 
     name = "memory"
+    answers_always = True
     prefers_flat = False  # changes of one offset lead somewhere; samplers are hopeless at them
 
     def __init__(self, instance: Instance, capacity_bytes: int | None = None) -> None:

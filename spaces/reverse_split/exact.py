@@ -29,6 +29,7 @@ from kilotune.spaces.reverse_split.construction import starting_plans
 from kilotune.spaces.reverse_split.deepening import MOST_PROVABLE_TARGETS, Proof, proof_of
 from kilotune.spaces.reverse_split.horner import horner_plans
 from kilotune.spaces.reverse_split.improvement import plan_cost, step_cost
+from kilotune.spaces.reverse_split.large_weights import large_weight_plans
 from kilotune.spaces.reverse_split.one_by_one import KernelSearch
 from kilotune.spaces.reverse_split.pebbling import pebbled
 from kilotune.spaces.reverse_split.portfolio import WalkLimits, WalkPortfolio
@@ -287,7 +288,8 @@ class _ProgramSearch:
 
     def _improvement(self, starts: Sequence[Plan]) -> Iterator[None]:
         """Walks from what the caller knows and from what is constructed."""
-        known = [*starts, *starting_plans(self.wanted, self.depth, self.target, self.kept)]
+        large = list(large_weight_plans(self.wanted, self.depth, self.target))
+        known = [*starts, *starting_plans(self.wanted, self.depth, self.target, self.kept), *large]
         for plan in shared_plans(self.wanted, self.depth, self.target):
             known += (plan, relax(plan, self.registers)) if len(plan.steps) <= LONGEST_RELAXED else (plan,)
         # a relaxed plan may halve earlier than this depth has room for
@@ -295,7 +297,8 @@ class _ProgramSearch:
         for plan in plans:
             self._offer(plan)
         yield
-        is_long = min(len(plan.steps) for plan in plans) > LONG_KERNEL * len(self.wanted)
+        # walks over cells make no large weight
+        is_long = not large and min(len(plan.steps) for plan in plans) > LONG_KERNEL * len(self.wanted)
         further = self._horner() if is_long else iter(())
         for found in self._constructed_slowly(further) if is_long else ():
             if found is not None:

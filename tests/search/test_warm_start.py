@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from dataclasses import dataclass, field
@@ -120,6 +121,26 @@ def test_a_fallback_is_measured_where_the_time_is_over_before_it_is_made() -> No
     study = Study(space, "random", procedure_first=True)
     study.run(InProcessExecutor(space), Budget(seconds=1e-3), first_answer_s=1000.0)
     assert study.trials()[0].assignment == space.fallback()
+
+
+class WithSlowProcedure(WithProcedure):
+    """Its procedure takes longer than the timer that ends thoughts; no fallback. It promises an answer all the same."""
+
+    answers_always = True
+
+    def fallback(self) -> None:  # type: ignore[override]
+        return None
+
+    def procedure(self) -> Procedure:
+        threading.Event().wait(2.5 * TICK_S)
+        yield from super().procedure()
+
+
+def test_a_procedure_is_measured_where_a_space_promises_an_answer() -> None:
+    space = WithSlowProcedure(12, 4, 5, pairs=9)
+    study = Study(space, "random", procedure_first=True)
+    study.run(InProcessExecutor(space), Budget(seconds=1e-3), first_answer_s=math.inf)
+    assert [trial.assignment for trial in study.trials()] == [next(WithProcedure.procedure(space))[0]]
 
 
 @dataclass(frozen=True)

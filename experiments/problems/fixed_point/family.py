@@ -234,6 +234,6 @@ FAMILY = SpaceFamily(
             ),
         ),
     ),
-    model_files=("ONNX", "TFLITE"),
+    model_files=("ONNX", "TFLITE", "MODEL_FOLDER"),
     rank=10,
 )

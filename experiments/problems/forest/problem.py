@@ -207,7 +207,13 @@ def resolve_input(text: str | None) -> Path:
     if text is not None and not path.exists() and text in forest_names():
         return forest_path(text)
     if text is None or not path.is_file():
-        found = "none" if text is None else f"no such file{did_you_mean(text, forest_names())}"
+        found = (
+            "none"
+            if text is None
+            else "a folder"
+            if path.is_dir()
+            else f"no such file{did_you_mean(text, forest_names())}"
+        )
         bundled = ", ".join(forest_names())
         expected = f"an ONNX file of a tree ensemble, or the bundled {bundled}"
         raise InputError(text or "--input", expected=expected, found=found)

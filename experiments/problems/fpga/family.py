@@ -74,6 +74,6 @@ FAMILY = SpaceFamily(
         ("inference_nj", "energy an inference, nJ"),
     ),
     listings=(SpaceListing("boards", "kilotune.experiments.problems.fpga.listings:boards"),),
-    model_files=(),
+    model_files=("MODEL_FOLDER",),
     rank=15,
 )

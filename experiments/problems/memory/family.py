@@ -76,6 +76,7 @@ FAMILY = SpaceFamily(
         ("bytes_migrated", "bytes migrated"),
         ("*_peak_bytes", "* peak bytes"),
     ),
-    model_files=("TFLITE", "ONNX"),
+    model_files=("TFLITE", "ONNX", "MODEL_FOLDER"),
+    own_format="kilotune.spaces.memory.file_formats:placement_format",
     rank=20,
 )

@@ -18,15 +18,12 @@ from kilotune.experiments.problems.fixed_point.buffers import DEFAULT_BITS, as_i
 from kilotune.experiments.problems.memory.options import PlacementOptions
 from kilotune.search.suggestion import did_you_mean
 from kilotune.spaces.memory.csv_files import read_instance
-from kilotune.spaces.memory.heap_traces import read_heap_trace
-from kilotune.spaces.memory.idealloc_files import read_plc
+from kilotune.spaces.memory.heap_traces import HEAP_TRACES, read_heap_trace
+from kilotune.spaces.memory.idealloc_files import PLC, read_plc
 from kilotune.spaces.memory.instance import Instance
 from kilotune.spaces.memory.tensor_buffers import buffers_in_order
 
 DEFAULT_INSTANCE = "fastgrnn-digits"
-
-HEAP_TRACES = (".pb", ".pbtxt", ".textproto")
-"""How the names of XLA's dumps end."""
 
 
 def resolve_input(text: str | None) -> Path:
@@ -76,7 +73,7 @@ def load_instance(path: Path, options: PlacementOptions) -> Instance:
     """The buffers of a file, or of a model with 16-bit variables. InputError for what cannot be used, ValueError for an option that does
     not go with it."""
     graph = None if path.is_dir() else read_graph(path)
-    is_csv = not path.is_dir() and graph is None and path.suffix not in (*HEAP_TRACES, ".plc")
+    is_csv = not path.is_dir() and graph is None and path.suffix not in (*HEAP_TRACES, PLC)
     if options.inclusive and not is_csv:
         raise ValueError(f"--inclusive says how the lifetimes of a CSV end: expected a CSV as --input, found {path}.")
     if options.heap is not None and path.suffix not in HEAP_TRACES:
@@ -108,7 +105,7 @@ def alignment_of(path: Path, options: PlacementOptions) -> int:
 def _buffers(path: Path, options: PlacementOptions) -> Instance:
     if path.is_dir():
         return as_instance(path.name, buffers_of_bundle(str(path), DEFAULT_BITS))
-    if path.suffix == ".plc":
+    if path.suffix == PLC:
         return read_plc(path)
     if path.suffix in HEAP_TRACES:
         return read_heap_trace(path, options.heap)

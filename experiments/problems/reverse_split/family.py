@@ -70,5 +70,6 @@ FAMILY = SpaceFamily(
     ),
     listings=(SpaceListing("filters", "kilotune.experiments.problems.reverse_split.filters:listed"),),
     model_files=(),
+    own_format="kilotune.codegen.scamp.kernel_files:kernel_format",
     rank=30,
 )

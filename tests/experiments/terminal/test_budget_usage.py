@@ -47,7 +47,7 @@ def said(
             None,
             "Used 7.1 of 5 s (the search began after 5.8 s): the best came after 7.1 s, in the last tenth of the search; "
             "there was none within the budget, and a "
-            "search goes on up to 5 s for a first one.",
+            "search goes on for a first one.",
             id="nothing within the budget: 5.8 s were for the input",
         ),
         pytest.param(
