@@ -22,7 +22,7 @@ _WORTH_A_WORD = 100_000  # trials; some four seconds
 _SAME = ("study_id", "number", "candidate", "metrics", "failure", "elapsed_s", "censored")
 _OLD = sa.table("trials", *map(sa.column, _SAME))
 _NEW = sa.table("trials_6", *map(sa.column, (*_SAME, "candidate_hash", "names_id")))
-"""Of no types: what a damaged cell holds goes over as it is."""
+"""Without types: what a damaged cell holds goes over as it is."""
 
 
 def upgrade() -> None:
