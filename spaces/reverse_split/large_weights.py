@@ -107,9 +107,7 @@ def weight_macros(weight: int, spread: float) -> tuple[Macro, ...]:
         return ()
     macros = _firsts().macros(tuple(sorted(apart[-1])))
     for after, before in itertools.pairwise(apart[::-1]):
-        (made,) = set(before) - set(after) or {None}
-        if made is not None:
-            macros.append(_macro(made, after))
+        macros += [_macro(made, after) for made in set(before) - set(after)]  # one, or none
     return tuple(macros)
 
 
@@ -213,8 +211,9 @@ def _by_magnitude(values: IntArray) -> IntArray:
 @cache
 def _firsts() -> _Firsts:
     """All that small values are made of, by breadth first."""
-    last, reached = dict[Values, tuple[Values, Macro]](), {(1,): 0}
-    newest = [(1,)]
+    last: dict[Values, tuple[Values, Macro]] = {}
+    reached: dict[Values, int] = {(1,): 0}
+    newest: list[Values] = [(1,)]
     for count in range(1, MOST_FIRST + 1):
         before, newest = newest, list[Values]()
         for values in before:
