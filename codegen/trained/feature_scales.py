@@ -81,8 +81,8 @@ def _scaling(features: RealArray, shape: tuple[int, ...], axis: int, movable: bo
 def _held(
     values: RealArray, still: BoolArray, offsets: RealArray, exponents: IntArray, movable: bool
 ) -> tuple[RealArray, IntArray]:
-    """Offsets and exponents with those of features that are `still`, which have one of `values` in all samples: they become 0, and their
-    unit is at most 1 and the finest of the others.
+    """Offsets and exponents with those of features that are `still`, which have one of `values` in all samples: they become 0, and
+    range to 1 at most on either side: what a category is in use that training has none of.
 
     Training divides such features by no deviation, so that in a coarser unit their weights would be the largest of all and take the digits
     of the others, and so would what such a value comes to before it is subtracted again. Where all are still nothing is known of them.
@@ -90,7 +90,7 @@ def _held(
     if still.all():
         return offsets, exponents
     moved = np.where(still & movable, values, offsets)
-    return moved, np.where(still & (values == moved), exponents.min(where=~still, initial=0), exponents)
+    return moved, np.where(still & (values == moved), np.minimum(exponents, exponent(HEADROOM)), exponents)
 
 
 def _offset(low: float, high: float) -> float:
