@@ -1,4 +1,4 @@
-"""Trials in a third of the room: the names of metrics stand once for all trials that have them, hashes are bytes, and lists of option
+"""Trials in two fifths of the room: the names of metrics stand once for all trials that have them, hashes are bytes, and lists of option
 indices have no blanks."""
 
 from __future__ import annotations
