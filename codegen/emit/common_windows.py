@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from kilotune.codegen import ir
 from kilotune.codegen.emit.context import Context
 from kilotune.codegen.emit.schedule import WindowAxis, window_axes
+from kilotune.codegen.fixed.encoding import BYTE_BITS
 
 MOST_ARGUMENTS = 4
 """Arguments that are numbers, at most: with more of them a call takes as much as what it stands for."""
@@ -72,9 +73,12 @@ def window_numbers(context: Context, operation: ir.Conv2D) -> WindowNumbers | No
 
 
 def _widths(context: Context, operation: ir.Conv2D) -> tuple[int, int, bool]:
-    """What other functions convolutions need: by the bits of both operands, and whether weights are unpacked."""
+    """What other functions convolutions need: by the bits of both operands, and whether weights are met in flash. The same in the context
+    of every operation, also where that reads its own weights as codes: functions of one name have to have the same numbers."""
     storage, weights = context.storage, operation.b.variable
-    return storage.bits[operation.a.variable], storage.bits[weights], storage.packing(weights) is not None
+    bits = BYTE_BITS if storage.has_codes(weights) else storage.bits[weights]
+    in_flash = storage.in_flash(weights) and storage.packing(weights) is None
+    return storage.bits[operation.a.variable], bits, in_flash
 
 
 def _convolution(context: Context, operation: ir.Conv2D) -> dict[str, int] | None:

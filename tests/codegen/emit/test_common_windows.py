@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +12,8 @@ from kilotune.codegen import ir
 from kilotune.codegen.emit.c import CSource, emit_c
 from kilotune.codegen.emit.common_windows import told_apart
 from kilotune.codegen.emit.shape import SHAPES
-from kilotune.codegen.fixed.encoding import ParameterEncoding
+from kilotune.codegen.fixed.arithmetic import Accumulator
+from kilotune.codegen.fixed.encoding import ParameterEncoding, RowShifts
 from kilotune.codegen.fixed.shiftry import ShiftryLowering
 from kilotune.codegen.fixed.table import FixedBatch
 from kilotune.evaluators.fixed_point.reference import run_reference
@@ -74,6 +76,53 @@ def test_layers_that_share_functions_compute_the_definition(encoding: ParameterE
         expected = run_reference(batch, model.parameters, model.features)[0]
         assert len(np.unique(expected)) > 3
         np.testing.assert_array_equal(built.run(number, model.features), expected)
+
+
+_FILTERS = (2, 2, 4, 5)
+
+
+def mixed_layers(given: Sequence[str]) -> tuple[RandomModel, FixedBatch]:
+    """Four convolutions that a function may have in common, the last two of images with other numbers of channels. `given`: whose weights
+    are bytes ("bytes"), and whose are codes of 8 bits with rows of their own scales ("rows")."""
+    random, variables = np.random.default_rng(7), [ir.Variable("x", (1, 6, 6, 2), ir.Role.INPUT, _HERE)]
+    parameters, body, bits, encoded, encodings = {}, list[ir.Statement](), {}, {}, []
+    for number, (form, filters) in enumerate(zip(given, _FILTERS, strict=True)):
+        image, name, shape = variables[-1], f"w{number}", (1, 3, 3, variables[-1].shape[3], filters)
+        w = ir.Variable(name, shape, ir.Role.PARAMETER, _HERE)
+        y = ir.Variable(f"y{number}", (1, 6, 6, filters), ir.Role.TEMPORARY, _HERE)
+        parameters[name], bits[name] = random.uniform(-2, 2, shape), 16 if form == "rows" else 8
+        encoded[name] = number if form == "rows" else -1
+        encodings.append(ParameterEncoding(8, rows=RowShifts((0, 4), (1, *[0] * (filters - 1)))))
+        body.append(ir.Conv2D(ir.whole(y), _HERE, ir.whole(image), ir.whole(w), (1, 1), (1, 1, 1, 1)))
+        variables += [w, y]
+    program = ir.Program("mixed", tuple(variables), tuple(body), ir.whole(variables[-1]), ir.ResultKind.REAL)
+    batch = ShiftryLowering(program, {}, accumulator=Accumulator.WIDE).lower(
+        [[bits.get(v.name, 16) for v in variables]],
+        [[4 if v.role is ir.Role.PARAMETER else 8 for v in variables]],
+        np.array([[encoded.get(v.name, -1) for v in variables]], dtype=np.int32),
+        tuple(encodings),
+    )
+    return RandomModel(program, parameters, random.uniform(-2, 2, (4, 72))), batch
+
+
+@needs_compiler
+@pytest.mark.parametrize(
+    "given",
+    [
+        ("bytes", "bytes", "bytes", "rows"),
+        ("rows", "bytes", "rows", "rows"),
+        ("bytes", "rows", "bytes", "bytes"),
+    ],
+)
+def test_layers_of_one_function_have_its_numbers(given: Sequence[str], tmp_path: Path) -> None:
+    """Weights that are bytes and weights that are codes of bytes call functions of one name, of which there is one."""
+    model, batch = mixed_layers(given)
+    source = compact(model, batch, 0)
+    assert "kt_window_ram16_" in source.source
+    built = compile_sources([source], tmp_path, ("-O1", "-fsanitize=undefined", "-fno-sanitize-recover=all"))
+    expected = run_reference(batch, model.parameters, model.features)[0]
+    assert len(np.unique(expected)) > 3
+    np.testing.assert_array_equal(built.run(0, model.features), expected)
 
 
 @needs_compiler
