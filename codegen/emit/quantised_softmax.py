@@ -43,12 +43,17 @@ def emit_softmax(
             rounded = (
                 f"((uint32_t){product}(scale, KT_LOAD32(&{powers}[distance])) + (UINT32_C(1) << (over - 1))) >> over"
             )
-            writer.line(f"{_where_near(near)}share = {rounded};")
+            writer.line(f"{_where_near(near, may_be_small=length >= _MANY)}share = {rounded};")
             writer.line(f"{target.text} = (int8_t)(share > 255 ? 127 : (int16_t)share - 128);")
 
 
-def _where_near(count: int) -> str:
-    return f"if (distance < {count}) " if count < 256 else ""
+_MANY = 1 << 32 - (SUM_BITS + 31 - RESULT_BITS) + SUM_BITS
+"""Elements of which the sum of powers may be so large that shares are shifted by 32 bits and more: they are 0 then."""
+
+
+def _where_near(count: int, *, may_be_small: bool = False) -> str:
+    tests = ([f"distance < {count}"] if count < 256 else []) + (["over < 32"] if may_be_small else [])
+    return f"if ({' && '.join(tests)}) " if tests else ""
 
 
 _PRODUCT = """\

@@ -156,6 +156,11 @@ _ROUNDED = """\
     r += (int32_t)((UINT32_C(1) << n) >> 1) - (n != 0 && r < 0);
     return r >> n;
 """
+"""Of magnitudes below 2**30, to which half of the divisor can be added."""
+
+_ROUNDED_WIDE = """\
+    return n == 0 ? r : (((r - (r < 0)) >> (n - 1)) + 1) >> 1;
+"""
 
 SCALED = (
     "kt_scaled",
@@ -182,10 +187,10 @@ SCALED_WIDE = (
 {_NOTE}
 KT_NOINLINE int32_t kt_scaled_wide(int32_t v, int32_t m, uint8_t n)
 {{
-{_PRODUCT}{_ROUNDED}#endif
+{_PRODUCT}{_ROUNDED_WIDE}#endif
 }}""",
 )
-"""Name and definition of the function for any v."""
+"""Name and definition of the function for magnitudes of v below 2**31."""
 
 SHORTENED = (
     "kt_shortened",
@@ -206,7 +211,7 @@ SCALED_EVEN = (
     "kt_scaled_even",
     """\
 /* v * m / 2**n for magnitudes of v of at most 24 bits, or of as many before zeros, and m of 24 bits: the product to 24 bits, then to a
- * whole number, each to the nearest, halves to the even number, as floats do it */
+ * whole number, each to the nearest, halves to the even number, as floats do it; of magnitudes above 2**30 another such one */
 KT_NOINLINE int32_t kt_scaled_even(int32_t v, int32_t m, uint8_t n)
 {
     const uint32_t a = v < 0 ? 0u - (uint32_t)v : (uint32_t)v;
@@ -266,7 +271,7 @@ KT_NOINLINE int32_t kt_scaled_even(int32_t v, int32_t m, uint8_t n)
     }
     if (down > 24) return 0;
     if (down > 0) r = (r + (UINT32_C(1) << (down - 1)) - 1 + (r >> down & 1)) >> down;
-    else r <<= -down;
+    else r = down < -6 ? UINT32_C(1) << 30 : r << -down;
     return v < 0 ? (int32_t)(0u - r) : (int32_t)r;
 #endif
 }""",

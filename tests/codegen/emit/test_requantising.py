@@ -28,6 +28,7 @@ from kilotune.codegen.fixed.quantised import lower_quantised
 from kilotune.codegen.quantisation_grid import QuantisationGrid
 from kilotune.codegen.trained.conversion import Converted, convert
 from kilotune.codegen.trained.endings import Returns
+from kilotune.codegen.trained.integer_functions import softmax_powers
 from kilotune.codegen.trained.tflite_models import read_tflite
 from kilotune.evaluators.architectures.avr.machine import load_shim
 from kilotune.evaluators.devices import find_device
@@ -203,6 +204,9 @@ def test_products_with_a_fixed_multiplier_round_as_defined(
     subprocess.run([*command, "-o", tmp_path / "scaled.so", tmp_path / "scaled.c"], check=True)
     called = ctypes.CDLL(str(tmp_path / "scaled.so")).called
     values, mantissas, shifts = scaling_cases()
+    if function is SCALED_WIDE:  # up to where all bits are taken, also where half of the divisor is added
+        values[::2] = values[::2] * 2 + np.sign(values[::2])
+        values[:50], mantissas[:50] = (2**31 - 1) * np.resize([1, -1], 50), 2**31 - 1
     found = [called(*map(int, case)) for case in zip(values, mantissas, shifts, strict=True)]
     assert found == scaled(values, mantissas, shifts)
 
@@ -218,6 +222,27 @@ def test_products_round_as_floats_do(tmp_path: Path) -> None:
     for value, mantissa, shift in tied_cases():
         wanted = int(ir.EvenMultiplier(mantissa, -shift).integer(np.array([value]))[0])
         assert called(value, mantissa, shift) == wanted, (value, mantissa, shift)
+    for value in (3, 200, 70001, 10**6, 2**29 + 64):  # ratios of scales that take all of 32 bits, and more
+        for shift in range(24):
+            for one in (value, -value):
+                wanted = int(ir.EvenMultiplier(0xABCDEF, -shift).integer(np.array([one]))[0])
+                assert np.clip(called(one, 0xABCDEF, shift), -300, 300) == np.clip(wanted, -300, 300), (one, shift)
+
+
+@needs_compiler
+@pytest.mark.parametrize("length", [511, 512, 1001])
+def test_many_equal_shares_are_small(length: int, tmp_path: Path) -> None:
+    here, powers = ir.Location("shares.sd", 1, 1), softmax_powers(QuantisationGrid(0.05, 0), 1.0)
+    x = ir.Variable("x", (1, length), ir.Role.INPUT, here)
+    y = ir.Variable("y", (1, length), ir.Role.TEMPORARY, here)
+    body = (ir.QuantisedSoftmax(ir.whole(y), here, ir.whole(x), powers),)
+    batch = lower_quantised(ir.Program("shares", (x, y), body, ir.whole(y), ir.ResultKind.REAL))
+    samples = np.zeros((2, length), dtype=np.int64)
+    samples[1, 3] = 100
+    wanted = run_reference(batch, {}, samples.astype(np.float64))[0]
+    assert wanted[0].max() < -126 < wanted[1].max()
+    compiled = compile_sources([emit_c(batch, {})], tmp_path, ("-O1", "-fsanitize=undefined", "-fno-sanitize-recover"))
+    np.testing.assert_array_equal(compiled.run_integers(0, samples), wanted)
 
 
 def test_a_quantised_program_has_no_floats() -> None:
