@@ -23,6 +23,7 @@ _WHY = {
     2: "made the processor stop (an invalid instruction or address)",
     3: "has inputs or outputs outside the RAM of this processor",
 }
+_NO_ROOM = 4
 
 
 @cache
@@ -47,10 +48,9 @@ class AvrMachine:
         if library is None:
             raise DeviceError("simavr was not found: install simavr, libsimavr-dev and gcc (`kilotune doctor`).")
         self._library, self._firmware = library, firmware
-        image = firmware.elf.flash
-        handle = library.kilotune_avr_open(
-            firmware.mcu.encode(), clock_hz, image, ctypes.c_uint32(len(image)), int(corrects_skips)
-        )
+        image, end = firmware.elf.flash, self._address("_end")
+        sizes = ctypes.c_uint32(len(image)), ctypes.c_uint32(end)
+        handle = library.kilotune_avr_open(firmware.mcu.encode(), clock_hz, image, *sizes, int(corrects_skips))
         if not handle:
             raise DeviceError(f"{firmware.mcu} has too little flash for {len(image)} bytes, or is unknown to simavr.")
         self._handle = ctypes.c_void_p(handle)
@@ -62,7 +62,7 @@ class AvrMachine:
         self._library.kilotune_avr_close(self._handle)
 
     def run(self, inputs: npt.NDArray[np.generic], most_cycles: int = MOST_CYCLES) -> SimulatedRun:
-        """Inferences on quantised `inputs` [samples, features]. DeviceError when one does not end."""
+        """Inferences on quantised `inputs` [samples, features]. DeviceError when one does not end, or the stack meets variables."""
         artefact = self._firmware.artefact
         samples = inputs.shape[0]
         given = np.ascontiguousarray(inputs, dtype=artefact.input_type)
@@ -82,6 +82,11 @@ class AvrMachine:
             ctypes.c_uint64(most_cycles),
             ctypes.byref(done),
         )
+        if status == _NO_ROOM:
+            held, mcu = self._firmware.sizes.static_ram_bytes, self._firmware.mcu
+            raise DeviceError(
+                f"The program needs more RAM than {mcu} has: its stack reaches into its variables, of {held} bytes."
+            )
         if status:
             why = _WHY[status].format(most=most_cycles)
             raise DeviceError(f"On {self._firmware.mcu} the inference of sample {done.value} {why}.")

@@ -14,13 +14,16 @@
 #include <simavr/sim_io.h>
 
 enum { GPIOR0 = 0x3E, GPIOR1 = 0x4A, GPIOR2 = 0x4B, SPL = 0x5D, SPH = 0x5E };
+enum { OUT_SPL = 0xBE0D, OUT_SPH = 0xBE0E }; /* but for the register that is written */
 enum { START = 1, END = 2 };
-enum { FINISHED, TOO_MANY_CYCLES, CRASHED, BAD_REQUEST };
+enum { FINISHED, TOO_MANY_CYCLES, CRASHED, BAD_REQUEST, NO_ROOM };
 
 typedef struct {
     avr_t *avr;
     uint64_t started, ended;
-    uint32_t least_sp;
+    uint32_t least_sp, variables_end; /* below that the stack is in what variables hold */
+    int half_written;       /* of the stack pointer the upper half */
+    uint8_t last_spl;
     int at_start;           /* START was written by the last instruction */
     int corrects_skips;
     /* tracing: the bytes at `watched` after each operation, and the numbers of the operations */
@@ -68,8 +71,9 @@ static void say_nothing(avr_t *avr, const int level, const char *format, va_list
     (void)avr, (void)level, (void)format, (void)arguments;
 }
 
-/* NULL when simavr has no such processor, or the flash is too small. */
-Machine *kilotune_avr_open(const char *mcu, uint32_t clock_hz, uint8_t *flash, uint32_t flash_bytes, int corrects_skips)
+/* Variables take RAM up to `variables_end`. NULL when simavr has no such processor, or the flash is too small. */
+Machine *kilotune_avr_open(const char *mcu, uint32_t clock_hz, uint8_t *flash, uint32_t flash_bytes, uint32_t variables_end,
+                           int corrects_skips)
 {
     avr_global_logger_set(say_nothing);
     avr_t *avr = avr_make_mcu_by_name(mcu);
@@ -87,6 +91,7 @@ Machine *kilotune_avr_open(const char *mcu, uint32_t clock_hz, uint8_t *flash, u
     avr->codeend = avr->flashend;
     m->avr = avr;
     m->least_sp = avr->ramend;
+    m->variables_end = variables_end;
     m->corrects_skips = corrects_skips;
     avr_register_io_write(avr, GPIOR0, on_mark, m);
     avr_register_io_write(avr, GPIOR1, on_operation, m);
@@ -138,7 +143,11 @@ static void step(Machine *m)
         }
     }
     const uint32_t sp = avr->data[SPL] | avr->data[SPH] << 8;
-    if (sp < m->least_sp && sp > 0xff) m->least_sp = sp; /* at reset the two halves are written one after the other */
+    const uint16_t done = word_at(avr, before) & 0xfe0f;
+    if (done == OUT_SPH) m->half_written = 1; /* by functions with arrays; the lower half is still that of another place */
+    else if (done == OUT_SPL || avr->data[SPL] != m->last_spl) m->half_written = 0;
+    m->last_spl = avr->data[SPL];
+    if (sp < m->least_sp && sp > 0xff && !m->half_written) m->least_sp = sp;
 }
 
 static int run_to_start(Machine *m, uint64_t most_cycles)
@@ -148,6 +157,7 @@ static int run_to_start(Machine *m, uint64_t most_cycles)
     while (!m->at_start) {
         if (m->avr->cycle > end) return TOO_MANY_CYCLES;
         if (m->avr->state != cpu_Running) return CRASHED;
+        if (m->least_sp + 1 < m->variables_end) return NO_ROOM;
         step(m);
     }
     return FINISHED;

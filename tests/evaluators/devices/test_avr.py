@@ -91,6 +91,28 @@ def test_peak_stack_counts_every_byte() -> None:
     assert run_body(f'__asm__ volatile ("{push}{pop}");').peak_stack_bytes - run_body("").peak_stack_bytes == 7
 
 
+@pytest.mark.parametrize("size", [230, 250, 256])
+def test_the_stack_of_an_array_is_its_size(size: int) -> None:
+    """The halves of the stack pointer are written one after the other: between them a place stands there that it never has."""
+    body = "volatile uint8_t array[{0}]; array[0] = 1; array[{0} - 1] = array[0];"
+    found, less = (run_body(body.format(count)).peak_stack_bytes for count in (size, 100))
+    assert found - less == size - 100
+
+
+@pytest.mark.parametrize("deep", [10, 200])
+def test_a_stack_that_meets_variables_is_said(deep: int) -> None:
+    """Otherwise it may never end, have other results, or not be noticed."""
+    body = f"""static volatile uint8_t held[1900];
+volatile uint8_t array[{deep}];
+array[{deep} - 1] = 1;
+held[0] = held[1] + array[{deep} - 1];"""
+    if deep == 10:
+        assert run_body(body).peak_stack_bytes < 60
+        return
+    with pytest.raises(DeviceError, match=r"needs more RAM than atmega328p has: its stack reaches .* of 190\d bytes"):
+        run_body(body)
+
+
 SKIPS = {
     "sbrs": "sbrs %0, 0",  # bit 0 of 1001 is set
     "sbrc": "sbrc %0, 1",
