@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from math import ceil, lcm
+from math import lcm
 from typing import Any
 
-from kilotune.evaluators.constraint_solver import solved
+from kilotune.evaluators.constraint_solver import least_whole, solved
 from kilotune.spaces.memory.arrays import BufferArrays
 from kilotune.spaces.memory.banks import MemoryMap
 from kilotune.spaces.memory.bounds import largest_live_sum
@@ -68,4 +68,4 @@ def _modelled(instance: Instance, memory: MemoryMap) -> Fraction:
         raise ValueError(
             f"The banks cannot hold {instance.name}: for no choice of banks are all live sums within them."
         )
-    return max(Fraction(ceil(solver.best_objective_bound - 1e-6), scale), Fraction(0))
+    return max(Fraction(least_whole(solver.best_objective_bound), scale), Fraction(0))

@@ -14,7 +14,7 @@ from typing import Any
 
 from ortools.sat.python import cp_model
 
-from kilotune.evaluators.constraint_solver import SolverClock
+from kilotune.evaluators.constraint_solver import SolverClock, least_whole
 from kilotune.search.space import Assignment, ModelAnswer, SolveLimit, Trial
 from kilotune.spaces.memory.checker import PlacementError, Residence, check_costs
 from kilotune.spaces.memory.priced_candidates import PricedCandidates
@@ -225,7 +225,7 @@ class _Model:
         status = clock.solve(solver, self._model)
         bound = Fraction(0)
         if status in (cp_model.OPTIMAL, cp_model.FEASIBLE, cp_model.UNKNOWN):
-            bound = max(Fraction(math.ceil(solver.best_objective_bound - 1e-6), self.scale), bound)
+            bound = max(Fraction(least_whole(solver.best_objective_bound), self.scale), bound)
         if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
             return status, [], bound
         instance, memory = self._space.instance, self._space.memory

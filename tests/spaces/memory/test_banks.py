@@ -265,3 +265,20 @@ def test_a_model_s_buffers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     with pytest.raises(SystemExit):
         main(["list", "buffers", "--input", "protonn-digits"])
     assert Path("there/placement.csv").exists()
+
+
+@pytest.mark.parametrize("strategy", ["exhaustive", "cp"])
+def test_a_bound_of_large_sizes_and_fine_prices_excludes_no_optimum(strategy: str) -> None:
+    """All buffers fit into the cheap bank, three at a time. Its cost in ten-thousandths of a byte is 134217728000, of which the solver
+    says that it is at least 134217728000.00002."""
+    size = 1 << 25
+    instance = Instance("large", tuple(Buffer(str(k), k, k + 3, size) for k in range(4)))
+    dear, cheap = Bank("dear", 2 * size, Fraction("1000.5001")), Bank("cheap", 4 * size, Fraction("0.1"))
+    memory = MemoryMap((dear, cheap))
+    expected = Fraction(4 * size, 10)
+    assert least_cost_without_addresses(instance, memory) == expected
+    space = PricedSpace(instance, memory)
+    result = Study(space, strategy).run(InProcessExecutor(space))
+    assert result.proved
+    assert result.best is not None
+    assert result.best.measurement.metrics["cost"] == result.bound == float(expected)
