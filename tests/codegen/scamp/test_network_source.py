@@ -18,7 +18,7 @@ from kilotune.codegen.scamp.network import ChipNetwork, DenseLayer, Region
 from kilotune.codegen.scamp.network_source import ARRAY_MIDDLE, format_network, network_obstacle
 from kilotune.codegen.scamp.text import parse_program
 from kilotune.evaluators.scamp5.array import ARRAY_SIZE, EXACT
-from kilotune.evaluators.scamp5.network import MARGIN, results_of, run_network
+from kilotune.evaluators.scamp5.network import margin_of, results_of, run_network
 
 LIBRARY = Path(__file__).parent / "chip"
 SIDE, IMAGES, LARGEST_SUM = 18, 4, 2000
@@ -134,8 +134,9 @@ def test_networks_executed_on_the_host_are_those_of_the_simulator(tmp_path: Path
         assert here[:, 0].tolist() == classes.tolist()
         seen |= set(classes.tolist())
         planes = here[:, 1:].reshape(IMAGES, 1 + kernels, ARRAY_SIZE, ARRAY_SIZE)
-        begin = ARRAY_MIDDLE - SIDE // 2 - MARGIN
-        window = slice(begin, begin + SIDE + 2 * MARGIN)
+        margin = margin_of(text, SIDE)
+        begin = ARRAY_MIDDLE - SIDE // 2 - margin
+        window = slice(begin, begin + SIDE + 2 * margin)
         for kernel, wanted in enumerate(results_of(text, net, images, EXACT)):
             assert np.array_equal(planes[:, 1 + kernel, window, window], wanted), f"kernel {kernel + 1} of {text}"
     assert len(seen - {0, LARGEST_SUM - 1}) > IMAGES
