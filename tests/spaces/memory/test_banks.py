@@ -282,3 +282,18 @@ def test_a_bound_of_large_sizes_and_fine_prices_excludes_no_optimum(strategy: st
     assert result.proved
     assert result.best is not None
     assert result.best.measurement.metrics["cost"] == result.bound == float(expected)
+
+
+@pytest.mark.parametrize("strategy", ["exhaustive", "cp"])
+def test_costs_beyond_the_solver_are_measured_without_it(strategy: str) -> None:
+    """Ten-thousandths of a byte at a million each, of gigabytes: more than 64 bits hold."""
+    size = 1 << 31
+    instance = Instance("dear", tuple(Buffer(str(k), k, k + 3, size) for k in range(4)))
+    memory = MemoryMap((Bank("dear", 2 * size, Fraction("999999.9999")), Bank("cheap", 4 * size, Fraction("0.1"))))
+    assert not memory.fits_a_solver(instance)
+    assert memory.fits_a_solver(Instance("small", (Buffer("0", 0, 1, 1 << 20),)), 100 << 20)
+    space = PricedSpace(instance, memory)
+    result = Study(space, strategy).run(InProcessExecutor(space), Budget(trials=3))
+    assert result.best is not None
+    assert result.bound is not None
+    assert result.bound <= 0.4 * size <= result.best.measurement.metrics["cost"]
