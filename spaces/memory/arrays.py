@@ -72,7 +72,8 @@ class BufferArrays:
     @cached_property
     def area(self) -> FloatArray:
         """Size times life of each buffer: that of gigabytes and seconds in nanoseconds is more than integers of 64 bits hold."""
-        return self.size * (self.upper - self.lower).astype(np.float64)
+        area: FloatArray = np.multiply(self.size, self.upper - self.lower, dtype=np.float64)
+        return area
 
     @cached_property
     def load(self) -> IntArray:
