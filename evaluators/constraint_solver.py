@@ -29,6 +29,16 @@ def solved(
     return interruptible(lambda: solver.solve(model), solver.stop_search, seconds_left)
 
 
+WHOLE_SHARE, WHOLE_LEAST = 1e-14, 1e-6
+"""By how much a bound may be above the whole number that is meant: a share of it, some of a float's last places, but this at least."""
+
+
+def least_whole(bound: float) -> int:
+    """What an objective of whole numbers reaches at least, where CP-SAT's bound, a float, is this one. The solver divides objectives by
+    what their terms have in common and multiplies its bound again, which may end above the optimum itself: 134217728000.00002."""
+    return math.ceil(bound - max(WHOLE_LEAST, WHOLE_SHARE * abs(bound)))
+
+
 LEAST_WORK = 0.002
 """What every solve counts at least, so that a loop of trivial ones ends."""
 

@@ -6,12 +6,14 @@ take no memory here.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, field
 from math import prod
 from pathlib import Path
 from typing import Any
 
 from kilotune.codegen.diagnostics import InputError
+from kilotune.codegen.onnx.constants import decode
 from kilotune.codegen.onnx.importing import load_model
 from kilotune.codegen.onnx.node_order import in_running_order
 from kilotune.codegen.onnx.tree_ensembles import refuse_trees
@@ -19,6 +21,9 @@ from kilotune.codegen.tensor_graph import GraphOperator, GraphTensor, TensorGrap
 
 FROM_SHAPES = ("Shape", "Size")
 """Operators that read no values."""
+
+MOST_OF_A_SHAPE = 64
+"""Elements that a constant may have from which a shape follows; larger ones are weights, which need not be there."""
 
 HALF_BYTES = ("UINT4", "INT4", "FLOAT4E2M1")
 """Element types of four bits, two in a byte."""
@@ -31,6 +36,7 @@ def read_arena(path: Path) -> TensorGraph:
     refuse_trees(model, str(path), "a network")
     for value in model.graph.input:
         _fix_batch(value)
+    _bring_in_shapes(model, path)
     numbered = in_running_order(model.graph.node)
     del model.graph.node[:]
     model.graph.node.extend(node for _, node in numbered)  # inference of shapes wants them sorted
@@ -60,6 +66,27 @@ def _fix_batch(value: Any) -> None:
     sizes = value.type.tensor_type.shape.dim
     if len(sizes) and not sizes[0].dim_value:
         sizes[0].dim_value = 1
+
+
+def _bring_in_shapes(model: Any, path: Path) -> None:
+    """Small constants that the file keeps in a file beside it, as numbers: the shape of a Reshape or the factors of a Resize may be such.
+    What cannot be read stays as it is: no shape may follow from it."""
+    from onnx import TensorProto, numpy_helper
+
+    for tensor in model.graph.initializer:
+        small = prod(tensor.dims) <= MOST_OF_A_SHAPE
+        if (
+            small
+            and tensor.data_location == TensorProto.EXTERNAL
+            and tensor.data_type
+            in (
+                TensorProto.INT64,
+                TensorProto.INT32,
+                TensorProto.FLOAT,
+            )
+        ):
+            with suppress(ValueError):
+                tensor.CopyFrom(numpy_helper.from_array(decode(tensor, str(path.parent)), tensor.name))
 
 
 def _shapes(model: Any, path: str) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kilotune.codegen.scamp.macros import format_macros
+from kilotune.codegen.scamp.macros import as_macros, format_macros
 from kilotune.codegen.scamp.network import ChipNetwork, DenseLayer
 from kilotune.codegen.scamp.program import ScampProgram
 
@@ -16,30 +16,43 @@ LEVEL_REGISTER = "F"
 FIRST_DIGITAL, MOST_MAPS = 5, 8
 """R5 to R12 are free: the first four digital registers are the chip's own."""
 
-MOST_EVENTS = 1000
-"""Set pixels of a kernel that are read: more than a digit has."""
+LEAST_EVENTS, MOST_EVENTS = 1000, (1 << 16) - 1
+"""Set pixels of a kernel that are read: so many, which is more than a digit has, and of a larger image one for each of its pixels, up to
+what the chip's library counts to."""
 
 ARRAY_MIDDLE = 128
 """Row and column."""
 
 
-def format_network(program: ScampProgram, network: ChipNetwork) -> str:
-    """One header; `classify()` takes a frame and returns its class. Raises as `macros.as_macros`, and ValueError for more kernels than
-    there are digital registers, or a program that takes register F."""
-    kernels = len(network.thresholds)
+def network_obstacle(program: ScampProgram, network: ChipNetwork) -> str | None:
+    """Why a network has no header, a sentence; None where it has one. Raises as `macros.as_macros`."""
+    kernels, lowest = len(network.thresholds), min(network.thresholds, default=0)
     if kernels > MOST_MAPS:
-        raise ValueError(f"The chip keeps {MOST_MAPS} binary images, and there are {kernels} kernels.")
-    if LEVEL_REGISTER in program.registers:
-        raise ValueError(f"The thresholds need register {LEVEL_REGISTER}, which the program takes.")
+        return f"each kernel's set pixels take a digital register, the chip has {MOST_MAPS} for them, and there are {kernels} kernels."
+    if LEVEL_REGISTER in as_macros(program).registers:
+        return f"the thresholds need register {LEVEL_REGISTER}, which the program's macros take."
+    if lowest < 0:
+        return (
+            f"with a threshold of {lowest} every element of the array beside the image is set, and would be read first."
+        )
+    return None
+
+
+def format_network(program: ScampProgram, network: ChipNetwork) -> str:
+    """One header; `classify()` takes a frame and returns its class. Raises as `macros.as_macros`, and ValueError with what
+    `network_obstacle` says."""
+    if (obstacle := network_obstacle(program, network)) is not None:
+        raise ValueError(f"There is no C++ of the whole network: {obstacle}")
+    macros = as_macros(program)  # whose results may be in other registers
     lines = [
-        format_macros(program).rstrip("\n"),
+        format_macros(macros).rstrip("\n"),
         "",
         *_thresholds(network),
         "",
         *(line for number, layer in enumerate(network.layers, start=1) for line in _table(number, layer)),
         *_regions(network),
         "",
-        *_classify(program, network),
+        *_classify(macros, network),
     ]
     return "\n".join(lines) + "\n"
 
@@ -74,6 +87,7 @@ def _regions(network: ChipNetwork) -> Iterator[str]:
 
 def _classify(program: ScampProgram, network: ChipNetwork) -> Iterator[str]:
     kernels, side = len(network.thresholds), network.side
+    events = min(max(LEAST_EVENTS, side * side), MOST_EVENTS)
     top = left = ARRAY_MIDDLE - side // 2
     yield "inline int classify()"
     yield "{"
@@ -99,11 +113,11 @@ def _classify(program: ScampProgram, network: ChipNetwork) -> Iterator[str]:
         for kernel, (register, threshold) in enumerate(zip(program.results, network.thresholds, strict=True), start=1):
             yield f"    keep_above<{kernel}>({register}, {threshold});"
     yield f"    static int counts[{kernels * len(network.regions)}];"
-    yield f"    static uint8_t events[{2 * MOST_EVENTS}];"
+    yield f"    static uint8_t events[{2 * events}];"
     yield "    for (int& count : counts) count = 0;"
     for kernel in range(kernels):
-        yield f"    scamp5_scan_events(R{FIRST_DIGITAL + kernel}, events, {MOST_EVENTS});"
-        yield f"    for (int e = 0; e < {MOST_EVENTS} && (events[2 * e] || events[2 * e + 1]); e++) {{"
+        yield f"    scamp5_scan_events(R{FIRST_DIGITAL + kernel}, events, {events});"
+        yield f"    for (int e = 0; e < {events} && (events[2 * e] || events[2 * e + 1]); e++) {{"
         yield f"        const int column = events[2 * e] - {left}, row = events[2 * e + 1] - {top};"
         yield f"        for (int r = 0; r < {len(network.regions)}; r++)"
         yield "            if (row >= REGIONS[r][0] && column >= REGIONS[r][1] && row < REGIONS[r][2] && column < REGIONS[r][3])"

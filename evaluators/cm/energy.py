@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from kilotune.codegen.cm.energy import EnergyTable
 from kilotune.codegen.cm.hardware import Hardware
+from kilotune.codegen.cm.mapping import Mapping as CoreMapping
 from kilotune.codegen.cm.pipeline import GMEM, Pipeline
 from kilotune.codegen.cm.streams import Stream
 
@@ -13,12 +14,13 @@ from kilotune.codegen.cm.streams import Stream
 def image_counts(
     pipeline: Pipeline,
     streams: Sequence[Stream],
-    routes: Sequence[Sequence[int]],
+    mapping: CoreMapping,
     ticks_per_image: float,
     hardware: Hardware,
 ) -> dict[str, float]:
     """How often an image does what each of `COMPONENTS` counts: cells, conversions, bits, operations, core ticks. A conversion of
-    fewer bits than the hardware's converters have is a part of one."""
+    fewer bits than the hardware's converters have is a part of one; a core that several stages share is one core. Buffers are not asked
+    for."""
     conversions = 0.0
     cells = input_bits = operations = sram_bits = 0
     per_tick = hardware.input_bits_per_tick
@@ -33,7 +35,7 @@ def image_counts(
         operations += stage.iterations * stage.dpu_operations
         sram_bits += stage.iterations * stage.read_bits
     link_bits = gmem_bits = 0
-    for stream, route in zip(streams, routes, strict=True):
+    for stream, route in zip(streams, mapping.routes, strict=True):
         bits = stream.packets * stream.cell_bits
         link_bits += bits * len(route)
         gmem_bits += bits if GMEM in (stream.writer, stream.reader) else 0
@@ -46,7 +48,7 @@ def image_counts(
         "sram_bit_pj": sram_bits,
         "link_bit_pj": link_bits,
         "gmem_bit_pj": gmem_bits,
-        "core_tick_pj": len(pipeline.stages) * ticks_per_image,
+        "core_tick_pj": len(set(mapping.cores)) * ticks_per_image,
     }
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -18,10 +19,11 @@ from kilotune.codegen.arrays import FloatArray
 from kilotune.codegen.scamp.instructions import CLOCK_HZ, POWER_W
 from kilotune.codegen.scamp.network import ChipNetwork, CountArray
 from kilotune.codegen.scamp.program import ScampProgram
-from kilotune.evaluators.scamp5.array import EXACT, Chip, run, written
+from kilotune.evaluators.scamp5.array import ARRAY_SIZE, EXACT, Chip, run, written
+from kilotune.evaluators.scamp5.symbolic import reach
 
-MARGIN = 6
-"""Rows and columns around the image in which programs may keep what they need later; beyond, every register would hold 0 too."""
+LEAST_MARGIN = 6
+"""Rows and columns around the image that are there at least."""
 
 IMAGES_AT_ONCE = 250
 
@@ -92,11 +94,18 @@ def run_network(text: str, network: ChipNetwork, images: npt.ArrayLike, chip: Ch
     return NetworkRun(np.concatenate(counts), np.concatenate(events))
 
 
+@cache
+def margin_of(text: str, side: int) -> int:
+    """Rows and columns around an image in which a program may keep what it needs later, as far as the array goes; beyond, every register
+    would hold 0 too. Raises as `array.run`."""
+    return min(max(LEAST_MARGIN, reach(text)), (ARRAY_SIZE - side) // 2)
+
+
 def results_of(text: str, network: ChipNetwork, images: npt.NDArray[Any], chip: Chip) -> tuple[FloatArray, ...]:
-    """What the thresholds are compared with, by kernel [images, side + 2 * MARGIN, ...], in grey levels above them."""
-    generator = np.random.default_rng((chip.seed, 1))
+    """What the thresholds are compared with, by kernel [images, side + 2 * margin, ...], in grey levels above them; see `margin_of`."""
+    generator, around = np.random.default_rng((chip.seed, 1)), (margin_of(text, network.side),) * 2
     loaded = written(np.where(images >= network.binarised_at, float(network.level), 0.0), 2, chip, generator)
-    window = np.pad(loaded, ((0, 0), (MARGIN, MARGIN), (MARGIN, MARGIN)))
+    window = np.pad(loaded, ((0, 0), around, around))
     above = []
     for result, threshold in zip(run(text, window, chip).results, network.thresholds, strict=True):
         constant = written(np.full(result.shape, -threshold), 2, chip, generator)
@@ -105,11 +114,11 @@ def results_of(text: str, network: ChipNetwork, images: npt.NDArray[Any], chip: 
 
 
 def _counted(text: str, network: ChipNetwork, images: npt.NDArray[Any], chip: Chip) -> NetworkRun:
-    counts, events = [], np.zeros(len(images), dtype=np.int64)
+    counts, events, margin = [], np.zeros(len(images), dtype=np.int64), margin_of(text, network.side)
     for above in results_of(text, network, images, chip):
         is_set = above > 0
         events += is_set.sum(axis=(1, 2))
-        inner = is_set[:, MARGIN : MARGIN + network.side, MARGIN : MARGIN + network.side]
+        inner = is_set[:, margin : margin + network.side, margin : margin + network.side]
         counts += [inner[:, r.top : r.bottom, r.left : r.right].sum(axis=(1, 2)) for r in network.regions]
     return NetworkRun(np.stack(counts, axis=1).astype(np.int64), events)
 

@@ -5,7 +5,7 @@ Nothing of how the program was found is used: only its text, the instruction set
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from kilotune.codegen.counts import counted
 from kilotune.codegen.scamp.program import ScampProgram
@@ -23,10 +23,29 @@ def execute(text: str) -> tuple[tuple[Sum, ...], int]:
     Raises `InputError` for text that is no program, `WrongProgramError` where a register is read before it is written.
     """
     program = parse_program(text)
-    # Fine enough for every division that the program makes, so that no half is inexact.
-    depth = sum(program.instruction(operation).halvings for operation in program.operations)
+    depth = _depth(program)
+    results: dict[int, Sum] = {}
+    for number, registers in enumerate(_executed(program, depth)):
+        results |= _read(program, registers, number)
+    return tuple(results[kernel] for kernel in range(len(program.results))), depth
+
+
+def reach(text: str) -> int:
+    """How many rows or columns away the farthest pixel is of those that are in a register at some time. Raises as `execute`."""
+    program = parse_program(text)
+    held = (total for registers in _executed(program, _depth(program)) for total in registers.values() if total)
+    return max((abs(edge) for total in held for edge in total.box), default=0)
+
+
+def _depth(program: ScampProgram) -> int:
+    """Fine enough for every division that the program makes, so that no half is inexact."""
+    return sum(program.instruction(operation).halvings for operation in program.operations)
+
+
+def _executed(program: ScampProgram, depth: int) -> Iterator[Mapping[str, Sum]]:
+    """What the registers hold at first and after each instruction."""
     registers: dict[str, Sum] = {"A": Sum.image(depth)}
-    results = _read(program, registers, 0)
+    yield registers
     for number, operation in enumerate(program.operations, start=1):
         row = program.instruction(operation)
         missing = [name for name in operation.sources if name not in registers]
@@ -37,8 +56,7 @@ def execute(text: str) -> tuple[tuple[Sum, ...], int]:
         registers[operation.destinations[0]] = result
         for name, factor in zip(operation.destinations[1:], row.left, strict=True):
             registers[name] = result.scaled(factor)
-        results |= _read(program, registers, number)
-    return tuple(results[kernel] for kernel in range(len(program.results))), depth
+        yield registers
 
 
 def _read(program: ScampProgram, registers: Mapping[str, Sum], number: int) -> dict[int, Sum]:

@@ -18,6 +18,7 @@ from kilotune.codegen.cm.mapping import Mapping as CoreMapping
 from kilotune.search.space import Assignment, Option
 from kilotune.spaces.cm.bit_candidates import ACCURACY, NOISY_ERROR, BitCandidates
 from kilotune.spaces.cm.joint import joint_annealing
+from kilotune.spaces.cm.lowered import least_cores
 from kilotune.spaces.cm.space import CmSpace
 
 FIRST_STEPS, BETTER_STEPS, FURTHER_STEPS = 12, 30, 3
@@ -166,6 +167,7 @@ def _demand(space: CmSpace) -> float:
     work += sum(stream.image_load for stream in once.streams) / sum(link.width for link in links)
     leading: float = space.least_objective
     if space.objective == "energy":
-        unmapped = CoreMapping((), ((),) * len(once.streams), ())
+        cores = least_cores(space.costs, {}, space.cores)
+        unmapped = CoreMapping(tuple(range(cores)), ((),) * len(once.streams), ())
         leading = sum((space.energy_nj(once, unmapped, space.least_ticks) or {}).values())
     return math.log(max(leading, 1e-9)) + WORK_SHARE * math.log(max(work, 1e-9))

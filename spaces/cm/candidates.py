@@ -93,6 +93,8 @@ class CmCandidates(MappedStreams):
             content += [bits, [(s.load, s.cell_bits) for s in once.streams]]
         if accelerator.energy is not None and accelerator.input_bits_per_tick:
             content.append("cells count once a piece")
+        if accelerator.energy is not None and accelerator.stages_per_core > 1:
+            content.append("shared cores count once")
         if self.objective != "ticks":
             content.append(self.objective)
         return fingerprint("cm", SEMANTICS, *content)
@@ -271,7 +273,7 @@ class CmCandidates(MappedStreams):
         """An image's energy by component; None where the hardware file has no table."""
         if self.hardware.energy is None:
             return None
-        counts = image_counts(lowered.pipeline, lowered.streams, mapping.routes, ticks, self.hardware)
+        counts = image_counts(lowered.pipeline, lowered.streams, mapping, ticks, self.hardware)
         return energy_nj(self.hardware.energy, counts)
 
     def check(self, assignment: Assignment) -> None:

@@ -14,7 +14,7 @@ from typing import TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from kilotune.codegen.arrays import IntArray
+from kilotune.codegen.arrays import FloatArray, IntArray
 from kilotune.spaces.memory.instance import Instance
 
 NumberT = TypeVar("NumberT", np.int64, np.float64)
@@ -68,6 +68,12 @@ class BufferArrays:
         np.add.at(change, begins, self.size)
         np.subtract.at(change, ends, self.size)
         return np.cumsum(change)[:count]
+
+    @cached_property
+    def area(self) -> FloatArray:
+        """Size times life of each buffer: that of gigabytes and seconds in nanoseconds is more than integers of 64 bits hold."""
+        area: FloatArray = np.multiply(self.size, self.upper - self.lower, dtype=np.float64)
+        return area
 
     @cached_property
     def load(self) -> IntArray:

@@ -10,9 +10,13 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
+from math import lcm
 
 from kilotune.spaces.memory.bounds import largest_live_sum
 from kilotune.spaces.memory.instance import Buffer, Instance
+
+LARGEST_COST = 1 << 62
+"""What sums of CP-SAT hold."""
 
 
 @dataclass(frozen=True)
@@ -49,6 +53,17 @@ class MemoryMap:
     def by_name(self) -> dict[str, Bank]:
         """Banks by their names."""
         return {bank.name: bank for bank in self.banks}
+
+    @cached_property
+    def scale(self) -> int:
+        """By which all prices are whole numbers."""
+        return lcm(*(bank.price.denominator for bank in self.banks), (self.migration_price or Fraction(0)).denominator)
+
+    def fits_a_solver(self, instance: Instance, moved_bytes: int = 0) -> bool:
+        """Whether all costs, in whole numbers, are below `LARGEST_COST`, where so many bytes move at most."""
+        total = sum(b.size + b.alignment - 1 for b in instance.buffers)
+        living = total * (len(self.banks) + max(bank.price for bank in self.banks))
+        return self.scale * (living + moved_bytes * (self.migration_price or Fraction(0))) < LARGEST_COST
 
     def allowed(self, buffer: Buffer) -> tuple[int, ...]:
         """Indices of the banks that may hold a buffer, in the order of the map."""

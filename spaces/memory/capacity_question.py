@@ -63,7 +63,7 @@ class CapacityQuestion:
         self._demand = {
             "W": np.log(life),
             "T": 8 * np.log(buffers.load) + 0.3 * np.log(life),
-            "A": 0.5 * np.log(life * buffers.size),
+            "A": 0.5 * np.log(buffers.area),
         }
 
     @property
@@ -122,7 +122,7 @@ def _from(orders: tuple[str, ...], first: int) -> tuple[str, ...]:
 
 def _static_rank(buffers: BufferArrays, letters: str) -> PlacementOrder:
     life = buffers.upper - buffers.lower
-    keys = {"W": -life, "A": -life * buffers.size, "T": -buffers.load, "Z": -buffers.size}
+    keys = {"W": -life, "A": -buffers.area, "T": -buffers.load, "Z": -buffers.size}
     return _rank_of(sorted_by(*(keys[letter] for letter in letters)))
 
 

@@ -39,8 +39,7 @@ class Ejection:
         self._start = np.zeros(count + 1, dtype=np.int64)
         np.cumsum(buffers.conflicts, out=self._start[1:])
         self._neighbours: npt.NDArray[np.int32] = np.zeros(int(self._start[-1]) + 1, dtype=np.int32)
-        area = buffers.size * (buffers.upper - buffers.lower).astype(np.float64)
-        self._worth = np.maximum(np.round(WEIGHT_UNIT * area / area.mean()), 1).astype(np.int64)
+        self._worth = np.maximum(np.round(WEIGHT_UNIT * buffers.area / buffers.area.mean()), 1).astype(np.int64)
         self._random = np.array([(seed * 0x9E3779B97F4A7C15 + 0x2545F4914F6CDD1D) % (1 << 64) or 1], dtype=np.uint64)
         kernel = load_ejection()
         if kernel is not None:

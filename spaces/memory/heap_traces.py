@@ -2,7 +2,7 @@
 
 Read from an `HloProto` or a `BufferAssignmentProto` (xla/service/hlo.proto), as text or binary (`.pb`). An event is a program
 point; sizes are those of the logical buffers. A buffer that shares another one's memory lengthens its life: both lie at one address, from
-the first allocation to the last release.
+the first allocation to the last release, and have as many bytes as the larger one there.
 """
 
 from __future__ import annotations
@@ -184,16 +184,21 @@ class _Replay:
                 found = f"{event.share_with_canonical_id}" if event.kind == SHARE_WITH else f"kind {event.kind}"
                 raise InputError(self.path, place=where, expected="an allocated buffer to share with", found=found)
             block = shared
+            block.size = max(block.size, self._size(number, where) if number in self.sizes else 0)
         block.users.add(number)
         self.home[number] = block
 
     def _allocated(self, number: int, point: int, instruction: str, where: str) -> _SharedMemory:
+        name = f"{instruction}#{number}" if instruction else str(number)
+        return _SharedMemory(name, self._size(number, where), point)
+
+    def _size(self, number: int, where: str) -> int:
         size = self.sizes.get(number)
         if size is None or not 0 <= size <= LARGEST:
             found = "none" if size is None else str(size)
             expected = f"a size of logical buffer {number} from 0 to {LARGEST}"
             raise InputError(self.path, place=where, expected=expected, found=found)
-        return _SharedMemory(f"{instruction}#{number}" if instruction else str(number), size, point)
+        return size
 
     def buffers(self, end: int) -> tuple[Buffer, ...]:
         """What was never freed lives to the end."""

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from math import ceil, lcm
+from math import lcm
 from typing import Any
 
-from kilotune.evaluators.constraint_solver import solved
+from kilotune.evaluators.constraint_solver import least_whole, solved
 from kilotune.spaces.memory.arrays import BufferArrays
 from kilotune.spaces.memory.banks import MemoryMap
 from kilotune.spaces.memory.bounds import largest_live_sum
 from kilotune.spaces.memory.instance import Instance
 
 MOST_BUFFERS = 400
-"""Above this the choice of banks is not modelled: every buffer at its least price is the bound."""
+"""Above this, or where costs are too large for the solver, the choice of banks is not modelled: every buffer at its least price is the
+bound."""
 
 SOLVER_EFFORT = 2.0
 """CP-SAT's deterministic time, about seconds."""
@@ -27,7 +28,7 @@ def least_cost_without_addresses(instance: Instance, memory: MemoryMap) -> Fract
     if len(memory.banks) == 1:
         live = largest_live_sum(instance).peak_bytes if memory.banks[0].peak_counts else 0
         return prices + live
-    if len(instance.buffers) > MOST_BUFFERS:
+    if len(instance.buffers) > MOST_BUFFERS or not memory.fits_a_solver(instance):
         return prices
     return max(prices, _modelled(instance, memory))
 
@@ -68,4 +69,4 @@ def _modelled(instance: Instance, memory: MemoryMap) -> Fraction:
         raise ValueError(
             f"The banks cannot hold {instance.name}: for no choice of banks are all live sums within them."
         )
-    return max(Fraction(ceil(solver.best_objective_bound - 1e-6), scale), Fraction(0))
+    return max(Fraction(least_whole(solver.best_objective_bound), scale), Fraction(0))

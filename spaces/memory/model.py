@@ -69,7 +69,7 @@ class PlacementModel:
 def static_order(buffers: BufferArrays, letters: str) -> PlacementOrder:
     """W lifetime, A area, T total of the live sections, Z size; the most demanding buffer first."""
     width = buffers.upper - buffers.lower
-    keys = {"W": -width, "A": -width * buffers.size, "T": -buffers.load, "Z": -buffers.size}
+    keys = {"W": -width, "A": -buffers.area, "T": -buffers.load, "Z": -buffers.size}
     return sorted_by(*(keys[letter] for letter in letters))
 
 

@@ -119,7 +119,7 @@ GREEDY: Mapping[str, tuple[Callable[[BufferArrays], PlacementOrder], Fit]] = Map
         "tvm-size": (lambda b: sorted_by(-b.size), Fit.ABOVE),
         "tvm-conflicts": (lambda b: sorted_by(-b.conflicts, -b.size), Fit.ABOVE),
         "start": (lambda b: sorted_by(b.lower, b.upper), Fit.FIRST),
-        "area": (lambda b: sorted_by(-b.size * (b.upper - b.lower)), Fit.FIRST),
+        "area": (lambda b: sorted_by(-b.area), Fit.FIRST),
         "life": (lambda b: sorted_by(b.lower - b.upper, -b.size), Fit.FIRST),
         "busiest-outward": (busiest_outward, Fit.FIRST),
         "busiest-life": (busiest_by_life, Fit.FIRST),

@@ -14,14 +14,14 @@ from typing import Any
 
 from ortools.sat.python import cp_model
 
-from kilotune.evaluators.constraint_solver import SolverClock
+from kilotune.evaluators.constraint_solver import SolverClock, least_whole
 from kilotune.search.space import Assignment, ModelAnswer, SolveLimit, Trial
 from kilotune.spaces.memory.checker import PlacementError, Residence, check_costs
 from kilotune.spaces.memory.priced_candidates import PricedCandidates
 from kilotune.spaces.memory.procedure import DoesNotFitError, allocation_in_banks
 
 MOST_RECTANGLES = 4000
-"""Above this the model is not built; what other candidates show is all that is returned."""
+"""Above this, or where costs are too large for the solver, the model is not built; what other candidates show is all that is returned."""
 
 
 _Move = tuple[int, Any, int]
@@ -44,7 +44,7 @@ class PricedModel:
         ordered: set[int] = set()
         floor = space.least_cost
         model = _Model(space, ordered)
-        if len(model.rectangles) > MOST_RECTANGLES:
+        if not model.is_built:
             fresh = self._best is None and known is not None
             return ModelAnswer((space.candidate(residences),) if fresh else (), float(floor))
         while True:
@@ -95,9 +95,7 @@ class _Model:
     def __init__(self, space: PricedCandidates, ordered: set[int]) -> None:
         self._space = space
         instance, memory = space.instance, space.memory
-        self.scale = math.lcm(
-            *(bank.price.denominator for bank in memory.banks), (memory.migration_price or Fraction(0)).denominator
-        )
+        self.scale = memory.scale
         model = self._model = cp_model.CpModel()
         total = sum(b.size + b.alignment - 1 for b in instance.buffers)
         self._tops = [total if bank.capacity_bytes is None else bank.capacity_bytes for bank in memory.banks]
@@ -109,7 +107,9 @@ class _Model:
             bounds = [b.lower, *cuts.get(i, ()), b.upper]
             self.rectangles += [(i, *ends) for ends in pairwise(bounds)]
         self._cost: list[Any] = []
-        if len(self.rectangles) <= MOST_RECTANGLES:
+        moved = sum(instance.buffers[i].size for i, _, _ in self.rectangles)
+        self.is_built = len(self.rectangles) <= MOST_RECTANGLES and memory.fits_a_solver(instance, moved)
+        if self.is_built:
             self._build(model, ordered)
 
     def _build(self, model: cp_model.CpModel, ordered: set[int]) -> None:
@@ -225,7 +225,7 @@ class _Model:
         status = clock.solve(solver, self._model)
         bound = Fraction(0)
         if status in (cp_model.OPTIMAL, cp_model.FEASIBLE, cp_model.UNKNOWN):
-            bound = max(Fraction(math.ceil(solver.best_objective_bound - 1e-6), self.scale), bound)
+            bound = max(Fraction(least_whole(solver.best_objective_bound), self.scale), bound)
         if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
             return status, [], bound
         instance, memory = self._space.instance, self._space.memory

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import math
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -11,18 +14,33 @@ from kilotune.spaces.memory.arrays import BufferArrays
 from kilotune.spaces.memory.fit_result import FitResult, FitStatus
 from kilotune.spaces.memory.orders import PlacementOrder
 
+FRAMES_A_BUFFER = 3
+"""Calls within one another for each buffer that is placed."""
+
 OffsetAndRank = tuple[int, int]
 """(offset in bytes, rank)."""
 
 
 def fits_within_reference(buffers: BufferArrays, rank: PlacementOrder, capacity: int, work_limit: int) -> FitResult:
-    """See `exact.fits_within`. Recursion is as deep as there are buffers: RecursionError beyond some hundreds."""
+    """See `fitting.fits_within`."""
     search = _ReferenceSearch(buffers, [int(r) for r in rank], capacity, work_limit)
     everything = [int(b) for b in np.argsort(rank)]
-    status = search.solve(everything, (-1, 0))
+    with _room_for_calls(FRAMES_A_BUFFER * len(buffers)):
+        status = search.solve(everything, (-1, 0))
     offsets = np.array([search.floor[b] for b in range(len(buffers))], dtype=np.int64)
     least = search.least_peak if math.isfinite(search.least_peak) else np.iinfo(np.int64).max
     return FitResult(status, offsets, int(least), search.nodes, np.array(search.blame, dtype=np.int64))
+
+
+@contextmanager
+def _room_for_calls(frames: int) -> Iterator[None]:
+    """So many calls within one another besides those that Python permits: its 1000 are those of some hundreds of buffers."""
+    before = sys.getrecursionlimit()
+    sys.setrecursionlimit(before + frames)
+    try:
+        yield
+    finally:
+        sys.setrecursionlimit(before)
 
 
 @dataclass

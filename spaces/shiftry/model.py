@@ -22,7 +22,7 @@ from kilotune.codegen.fixed.encoding import LAYOUTS
 from kilotune.codegen.fixed.exponential import SHIFTRY_INPUT_SCALE, Exponential, shiftry_exponential
 from kilotune.codegen.interference import LABEL_BYTES, Meeting
 from kilotune.codegen.placement import shared_bytes
-from kilotune.evaluators.constraint_solver import SolverClock
+from kilotune.evaluators.constraint_solver import SolverClock, least_whole
 from kilotune.search.space import Assignment, ModelAnswer, SolveLimit, Trial
 from kilotune.spaces.shiftry.candidates import ShiftryCandidates
 from kilotune.spaces.shiftry.formats import WIDE_BITS, parse_format
@@ -116,8 +116,8 @@ class ShiftryModel:
                 status = solve(encoding.model)
                 if status == cp_model.INFEASIBLE:
                     return math.inf
-                return float(math.ceil(max(before, solver.best_objective_bound) - 1e-6))
-        return float(math.ceil(solver.best_objective_bound - 1e-6))
+                return float(least_whole(max(before, solver.best_objective_bound)))
+        return float(least_whole(solver.best_objective_bound))
 
     def _aim(self, encoding: _Encoding) -> None:
         """With limits: the least predicted loss, then memory. Without: memory of what is predicted to be precise enough, then loss."""

@@ -58,7 +58,7 @@ def _pictures(problem: MappedNetwork, trial: Trial) -> dict[str, str]:
     ticks = trial.measurement.metrics["ticks_per_image"]
     usage = usage_of(lowered, space.hardware, mapping, ticks)
     name = f"{space.network.name} on {space.hardware.name}"
-    title = f"{name}: {len(mapping.cores)} of {counted(space.hardware.cores, 'core')}, {ticks:g} ticks per image"
+    title = f"{name}: {len(usage.cores)} of {counted(space.hardware.cores, 'core')}, {ticks:g} ticks per image"
     drawn = {"picture": mapping_svg(mesh_of(lowered, space.hardware, usage), title)}
     _, starts = simulate_whole(space.setting(lowered, mapping), DRAWN_IMAGES)
     drawn["gantt"] = gantt_svg(pipeline_chart(lowered, starts), f"{name}: the first {DRAWN_IMAGES} images")

@@ -18,7 +18,7 @@ from kilotune.codegen.scamp.kernel import ApproximatedSet, Kernel, KernelSet
 from kilotune.codegen.scamp.kernel_files import KernelFile, parse_kernel_file, read_kernel_file
 from kilotune.codegen.scamp.macros import format_macros
 from kilotune.codegen.scamp.network import ChipNetwork
-from kilotune.codegen.scamp.network_source import MOST_MAPS, format_network
+from kilotune.codegen.scamp.network_source import format_network, network_obstacle
 from kilotune.codegen.scamp.registers import RegisterPressureError
 from kilotune.codegen.scamp.sums import Sum
 from kilotune.evaluators.scamp5.certificate import BoundCertificate
@@ -77,10 +77,7 @@ WITHOUT_MACROS = (
     f"There is no C++ of this program: the chip's macros of its instructions were not brought into {len(REGISTERS)} registers "
     f"(--target {SCAMP5.name} searches programs of macros)."
 )
-WITHOUT_NETWORK = (
-    "There is no C++ of the whole network: each kernel's set pixels take a digital register, "
-    f"and the chip has {MOST_MAPS} for them."
-)
+WITHOUT_NETWORK = "There is no C++ of the whole network: "
 WITHOUT_COMPILER = "Without a C compiler no program is improved or proved beyond its splits: see `tune doctor`."
 
 
@@ -163,9 +160,9 @@ class KernelProblem(ExportsTexts):
         text, made = self._text(trial.assignment), self.made(trial)
         where = " ".join(self.position_sentences(made))
         source, missing = _macros(text, made.sums, made.depth, where), self.macro_sentences(text, made)
-        notes = "".join(f"# {note}\n" for note in (where, *missing, *self.network_sentences(made)) if note)
+        notes = "".join(f"# {note}\n" for note in (where, *missing, *self.network_sentences(text, made)) if note)
         texts = {"program": text + notes, **({} if source is None else {"macros": source})}
-        if "macros" in texts and self.measured is not None and not self.network_sentences(made):
+        if "macros" in texts and self.measured is not None and not self.network_sentences(text, made):
             texts["network"] = format_network(prove(text, made.sums, made.depth), self.measured.network)
         return texts
 
@@ -181,7 +178,7 @@ class KernelProblem(ExportsTexts):
             "depth": made.depth,
             **({"position": list(made.position)} if isinstance(self.space, PositionSpace) else {}),
             **({"without_macros": WITHOUT_MACROS} if self.macro_sentences(text, made) else {}),
-            **({"without_network": WITHOUT_NETWORK} if self.network_sentences(made) else {}),
+            **({"without_network": why[0]} if (why := self.network_sentences(text, made)) else {}),
             "largest_weight_error": float(made.largest_error),
             "relative_errors": relative_errors(self.kernels, made),
             "microseconds": 1e6 * program.seconds,
@@ -201,7 +198,7 @@ class KernelProblem(ExportsTexts):
         missing = [] if load_kernel() else [WITHOUT_COMPILER]
         if self.measured is not None:
             missing.insert(0, self.measured.sentence(text))
-        missing += [*self.macro_sentences(text, made), *self.network_sentences(made)]
+        missing += [*self.macro_sentences(text, made), *self.network_sentences(text, made)]
         said = [*self.position_sentences(made), *self.approximation_sentences(made), *missing]
         return [text.rstrip("\n"), cost, *said]
 
@@ -216,9 +213,12 @@ class KernelProblem(ExportsTexts):
         there = _macros(text, made.sums, made.depth, " ".join(self.position_sentences(made)))
         return [WITHOUT_MACROS] if there is None else []
 
-    def network_sentences(self, made: ApproximatedSet) -> list[str]:
-        """Why there is no C++ of a network of so many kernels; empty for fewer, and without a network."""
-        return [WITHOUT_NETWORK] if self.measured is not None and len(made.sums) > MOST_MAPS else []
+    def network_sentences(self, text: str, made: ApproximatedSet) -> list[str]:
+        """Why there is no C++ of a network though there is one of its program; empty where there is, and without a network."""
+        if self.measured is None or self.macro_sentences(text, made):
+            return []
+        obstacle = network_obstacle(prove(text, made.sums, made.depth), self.measured.network)
+        return [] if obstacle is None else [WITHOUT_NETWORK + obstacle]
 
     def bound_certificate(self, best: Trial | None, bound: float) -> str:
         """A bound on instructions, with the best program. ValueError for another objective, and where there is no bound to speak of."""

@@ -87,3 +87,27 @@ def test_control_flow_is_refused(tmp_path: Path) -> None:
     ]
     with pytest.raises(InputError, match="expected a graph without subgraphs, found If"):
         read_arena(save(tmp_path / "n.onnx", nodes, [1, 4], {}))
+
+
+@pytest.mark.parametrize("present", [True, False])
+def test_shapes_that_lie_beside_the_file_are_read_and_weights_need_not_be_there(tmp_path: Path, present: bool) -> None:
+    """All constants lie beside it: weights, a bias, a Reshape's shape, a Resize's factors."""
+    nodes = [
+        helper.make_node("Conv", ["x", "w", "b"], ["c"]),
+        helper.make_node("Resize", ["c", "", "factors"], ["r"]),
+        helper.make_node("Reshape", ["r", "s"], ["y"]),
+    ]
+    weights = {
+        "w": np.zeros((5, 2, 3, 3), dtype=np.float32), "b": np.zeros(5, dtype=np.float32),
+        "factors": np.array([1, 1, 2, 2], dtype=np.float32), "s": np.array([1, -1], dtype=np.int64),
+    }  # fmt: skip
+    path = save(tmp_path / "n.onnx", nodes if present else nodes[:1], ["batch", 2, 8, 6], weights)
+    model = onnx.load(str(path))
+    if not present:
+        model.graph.output[0].name = "c"
+    onnx.save_model(model, str(path), save_as_external_data=True, location="n.data", size_threshold=0)
+    if not present:
+        (tmp_path / "n.data").unlink()
+    sizes = {t.name: t.size_bytes for t in read_arena(path).tensors}
+    image = {"x": 4 * 2 * 48, "c": 4 * 5 * 24}
+    assert sizes == ({**image, "r": 4 * 4 * 5 * 24, "y": 4 * 4 * 5 * 24} if present else image)

@@ -7,16 +7,18 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from kilotune.codegen.scamp.macros import as_macros
 from kilotune.codegen.scamp.network import ChipNetwork, DenseLayer, Region
-from kilotune.codegen.scamp.network_source import ARRAY_MIDDLE, format_network
+from kilotune.codegen.scamp.network_source import ARRAY_MIDDLE, format_network, network_obstacle
 from kilotune.codegen.scamp.text import parse_program
 from kilotune.evaluators.scamp5.array import ARRAY_SIZE, EXACT
-from kilotune.evaluators.scamp5.network import MARGIN, results_of, run_network
+from kilotune.evaluators.scamp5.network import margin_of, results_of, run_network
 
 LIBRARY = Path(__file__).parent / "chip"
 SIDE, IMAGES, LARGEST_SUM = 18, 4, 2000
@@ -45,6 +47,26 @@ C = subx(A, south, D)
 B = mov(C)
 A, D, B = div(B)
 """
+
+IN_AUKES = """# auke; image in A; results in B, C, D, E
+B = east(A)
+C = north(A)
+D = west(A)
+E = south(A)
+E = add(E, E)
+"""
+"""Its macros have two of the results in other registers."""
+
+FIVE_RESULTS = """# auke; image in A; results in A, B, C, D, E
+B = east(A)
+C = north(A)
+D = west(A)
+E = add(A, B)
+E = add(E, C)
+E = add(E, D)
+E = add(E, E)
+"""
+"""All results are there when the last one is doubled, for which macros need a copy of it."""
 
 MAIN = """
 #include <cstdio>
@@ -98,7 +120,7 @@ def test_networks_executed_on_the_host_are_those_of_the_simulator(tmp_path: Path
     for number, image in enumerate(images[1:], start=1):  # each has another part blank
         image[3 * number :] = 0
         image[:, : 3 * number] = 0
-    texts = [AT_THE_END, AS_THEY_FINISH]
+    texts = [AT_THE_END, AS_THEY_FINISH, IN_AUKES]
     programs = [parse_program(text) for text in texts]
     networks = [network(len(program.results), seed) for seed, program in enumerate(programs)]
     sources = [format_network(*both) for both in zip(programs, networks, strict=True)]
@@ -112,9 +134,38 @@ def test_networks_executed_on_the_host_are_those_of_the_simulator(tmp_path: Path
         assert here[:, 0].tolist() == classes.tolist()
         seen |= set(classes.tolist())
         planes = here[:, 1:].reshape(IMAGES, 1 + kernels, ARRAY_SIZE, ARRAY_SIZE)
-        begin = ARRAY_MIDDLE - SIDE // 2 - MARGIN
-        window = slice(begin, begin + SIDE + 2 * MARGIN)
+        margin = margin_of(text, SIDE)
+        begin = ARRAY_MIDDLE - SIDE // 2 - margin
+        window = slice(begin, begin + SIDE + 2 * margin)
         for kernel, wanted in enumerate(results_of(text, net, images, EXACT)):
             assert np.array_equal(planes[:, 1 + kernel, window, window], wanted), f"kernel {kernel + 1} of {text}"
     assert len(seen - {0, LARGEST_SUM - 1}) > IMAGES
     assert not len(found)
+
+
+def test_macros_that_take_the_levels_register_have_no_network() -> None:
+    """AUKE's instructions leave F alone, and their macros do not."""
+    program = parse_program(FIVE_RESULTS)
+    assert "F" not in program.registers
+    assert as_macros(program).registers == ("A", "B", "C", "D", "E", "F")
+    obstacle = network_obstacle(program, network(5, 0))
+    assert obstacle == "the thresholds need register F, which the program's macros take."
+    with pytest.raises(ValueError, match="of the whole network: the thresholds need register F"):
+        format_network(program, network(5, 0))
+    assert network_obstacle(parse_program(IN_AUKES), network(4, 0)) is None
+
+
+def test_a_threshold_below_nothing_has_no_network() -> None:
+    """All of the array beside the image is above it, and more than is read."""
+    program, net = parse_program(AT_THE_END), network(3, 0)
+    below = replace(net, thresholds=(3, -1, 0))
+    assert network_obstacle(program, replace(net, thresholds=(3, 1, 0))) is None
+    with pytest.raises(ValueError, match="with a threshold of -1 every element of the array beside the image is set"):
+        format_network(program, below)
+
+
+@pytest.mark.parametrize(("side", "events"), [(18, 1000), (31, 1000), (32, 1024), (256, 65535)])
+def test_all_pixels_of_an_image_may_be_set(side: int, events: int) -> None:
+    source = format_network(parse_program(AT_THE_END), replace(network(3, 0), side=side))
+    assert f"static uint8_t events[{2 * events}];" in source
+    assert source.count(f"events, {events});") == source.count(f"e < {events} &&") == 3

@@ -12,7 +12,16 @@ from kilotune.codegen.scamp.network import ChipNetwork, DenseLayer, Region
 from kilotune.codegen.scamp.text import parse_program
 from kilotune.evaluators.scamp5.array import REAL_CHIP, Chip
 from kilotune.evaluators.scamp5.kernel_accuracy import KernelAccuracy
-from kilotune.evaluators.scamp5.network import EVENT_US, PRODUCT_US, accuracy, frame_cost, noisy_accuracy, run_network
+from kilotune.evaluators.scamp5.network import (
+    EVENT_US,
+    LEAST_MARGIN,
+    PRODUCT_US,
+    accuracy,
+    frame_cost,
+    margin_of,
+    noisy_accuracy,
+    run_network,
+)
 from kilotune.evaluators.scamp5.stages import images_after
 from kilotune.experiments.problems.reverse_split.filters import FILTERS
 from kilotune.spaces.reverse_split.measuring import SplitProblem
@@ -41,6 +50,27 @@ def test_counts_events_and_classes_by_hand() -> None:
     assert network.classes(found.counts[:, [2, 3, 0, 1]]).tolist() == [0, 1]
     assert accuracy(BRIGHTER, network, images, [0, 1]) == 0.5
     assert network.unseen(5).tolist() == [True, False, True, False, True]
+
+
+FAR = "# scamp5; image in A; results in B\nB = mov2x(A, west, west)\n" + "".join(
+    f"B = mov2x(B, {way}, {way})\n" for way in ("west",) * 3 + ("east",) * 4
+)
+"""The image, eight columns to the east and back."""
+
+
+def test_what_goes_far_beyond_the_image_comes_back() -> None:
+    network, images = two_halves(28, (10,)), np.full((1, 28, 28), 255)
+    assert margin_of(FAR, 28) == 8
+    assert run_network(FAR, network, images).counts.tolist() == [[14 * 28, 14 * 28]]
+    assert margin_of(BRIGHTER, 28) == LEAST_MARGIN
+
+
+def test_what_goes_beyond_the_array_does_not() -> None:
+    """Of an image as wide as the array eight columns of 256 are lost."""
+    network, images = two_halves(256, (10,)), np.full((1, 256, 256), 255)
+    assert margin_of(FAR, 256) == margin_of(BRIGHTER, 256) == 0
+    assert run_network(FAR, network, images).counts.tolist() == [[128 * 256, 120 * 256]]
+    assert margin_of(FAR, 250) == 3
 
 
 def test_programs_give_the_counts_of_a_plain_convolution() -> None:

@@ -10,6 +10,7 @@ from onnx import helper
 
 from kilotune.codegen.cm.blocks import converter_behind
 from kilotune.codegen.cm.hardware import Hardware, crossbar_of
+from kilotune.codegen.cm.mapping import Mapping
 from kilotune.codegen.diagnostics import InputError
 from kilotune.codegen.onnx.converter_steps import with_converters
 from kilotune.codegen.onnx.graph import ConvNode
@@ -116,7 +117,8 @@ def test_energy_counts_cells_and_parts_of_conversions() -> None:
     hardware = sliced()
     for weights, slices, converters in ((8, 4, 8), (3, 1, 8), (8, 4, 4)):
         lowered = two_layers(hardware, weights, converters).lowered({})
-        counts = image_counts(lowered.pipeline, lowered.streams, ((),) * len(lowered.streams), 0.0, hardware)
+        unmapped = Mapping((), ((),) * len(lowered.streams), ())
+        counts = image_counts(lowered.pipeline, lowered.streams, unmapped, 0.0, hardware)
         assert counts["cell_pj"] == 16 * slices * 8 * (54 * 8 + 8 * 10)
         assert counts["conversion_pj"] == 16 * slices * 8 * (2 * 8 + 10) * converters / 8
 

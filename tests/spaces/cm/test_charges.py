@@ -155,6 +155,26 @@ def test_energy_by_hand() -> None:
     assert priced("link_bit_pj") == links
 
 
+def test_a_core_that_stages_share_takes_its_energy_once() -> None:
+    """At one nanojoule a core and tick."""
+    table = EnergyTable("test", (("core_tick_pj", 1000.0),))
+    space = two_blocks(replace(small(core={"stages": 2}), energy=table))
+    stages = len(space.lowered({}).pipeline.stages)
+    assert stages == 4, "the Relu, two row blocks, the scores"
+    for cores in ((0, 0, 1, 2), (3, 1, 0, 2)):
+        metrics = space.measure(space.candidate({}, cores)).metrics
+        assert metrics["energy_nj"] == metrics["cores"] * metrics["ticks_per_image"]
+        assert metrics["cores"] == len(set(cores))
+
+
+def test_studies_of_energy_on_shared_cores_begin_anew() -> None:
+    """One that a core's energy was counted in once a stage does not go on; all others do."""
+    table = EnergyTable("test", (("core_tick_pj", 1.0),))
+    alone, shared = (replace(small(core={"stages": stages}), energy=table) for stages in (1, 2))
+    assert two_blocks(alone).fingerprint == "2c895ec583c793da5416c9aed20b24c2"
+    assert two_blocks(shared).fingerprint != "2a78b71536d4371ee099b21f30cfda0a"
+
+
 def _unread(lowered: Any) -> int:
     """Bits a pixel of channels that one of the two halves does not read."""
     halves = [s for s in lowered.streams if s.edge is not None and lowered.pipeline.stages[s.reader].layer == "a"]

@@ -265,3 +265,35 @@ def test_a_model_s_buffers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     with pytest.raises(SystemExit):
         main(["list", "buffers", "--input", "protonn-digits"])
     assert Path("there/placement.csv").exists()
+
+
+@pytest.mark.parametrize("strategy", ["exhaustive", "cp"])
+def test_a_bound_of_large_sizes_and_fine_prices_excludes_no_optimum(strategy: str) -> None:
+    """All buffers fit into the cheap bank, three at a time. Its cost in ten-thousandths of a byte is 134217728000, of which the solver
+    says that it is at least 134217728000.00002."""
+    size = 1 << 25
+    instance = Instance("large", tuple(Buffer(str(k), k, k + 3, size) for k in range(4)))
+    dear, cheap = Bank("dear", 2 * size, Fraction("1000.5001")), Bank("cheap", 4 * size, Fraction("0.1"))
+    memory = MemoryMap((dear, cheap))
+    expected = Fraction(4 * size, 10)
+    assert least_cost_without_addresses(instance, memory) == expected
+    space = PricedSpace(instance, memory)
+    result = Study(space, strategy).run(InProcessExecutor(space))
+    assert result.proved
+    assert result.best is not None
+    assert result.best.measurement.metrics["cost"] == result.bound == float(expected)
+
+
+@pytest.mark.parametrize("strategy", ["exhaustive", "cp"])
+def test_costs_beyond_the_solver_are_measured_without_it(strategy: str) -> None:
+    """Ten-thousandths of a byte at a million each, of gigabytes: more than 64 bits hold."""
+    size = 1 << 31
+    instance = Instance("dear", tuple(Buffer(str(k), k, k + 3, size) for k in range(4)))
+    memory = MemoryMap((Bank("dear", 2 * size, Fraction("999999.9999")), Bank("cheap", 4 * size, Fraction("0.1"))))
+    assert not memory.fits_a_solver(instance)
+    assert memory.fits_a_solver(Instance("small", (Buffer("0", 0, 1, 1 << 20),)), 100 << 20)
+    space = PricedSpace(instance, memory)
+    result = Study(space, strategy).run(InProcessExecutor(space), Budget(trials=3))
+    assert result.best is not None
+    assert result.bound is not None
+    assert result.bound <= 0.4 * size <= result.best.measurement.metrics["cost"]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -149,3 +151,13 @@ def test_a_capacity_is_met_or_refuted(strategy: str) -> None:
 
 def _gap(instance: Instance) -> bool:
     return solved(instance).peak_bytes > largest_live_sum(instance).peak_bytes
+
+
+def test_the_plain_search_places_more_buffers_than_python_has_calls_for() -> None:
+    """Without a compiler 480 buffers ended a search in a RecursionError."""
+    count, before = 400, sys.getrecursionlimit()
+    buffers = BufferArrays.of(make(*[(0, 10, 4)] * count))
+    found = fits_within_reference(buffers, np.arange(count, dtype=np.int32), 4 * count, UNLIMITED)
+    assert (found.status, found.nodes) == (FitStatus.FITS, count)
+    assert sorted(found.offsets.tolist()) == list(range(0, 4 * count, 4))
+    assert sys.getrecursionlimit() == before

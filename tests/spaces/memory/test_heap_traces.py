@@ -44,6 +44,16 @@ def test_sharing_lengthens_a_life(tmp_path: Path) -> None:
     )
 
 
+def test_what_is_shared_is_as_large_as_the_largest_that_lies_there(tmp_path: Path) -> None:
+    """Buffer 1 has 64 bytes and buffer 3 has 16, whichever comes first; one without a size takes no more than the others."""
+    for first, second, third in ((1, 3, 9), (3, 1, 9)):
+        shared = f"""events {{ kind: ALLOC buffer_id: {first} }}
+          events {{ kind: SHARE_WITH buffer_id: {second} share_with_canonical_id: {first} }}
+          events {{ kind: SHARE_WITH buffer_id: {third} share_with_canonical_id: {second} }}"""
+        found = read_heap_trace(write(tmp_path / "t.pbtxt", shared)).buffers
+        assert found == (Buffer(str(first), 0, 3, 64),)
+
+
 @pytest.mark.parametrize("whole", [True, False])
 def test_binary_as_protobuf_writes_it(tmp_path: Path, whole: bool) -> None:
     """By hand: HloProto.buffer_assignment (3) with logical_buffers (1) and heap_simulator_traces (4), and an unknown field 9; or the

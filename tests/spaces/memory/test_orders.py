@@ -12,8 +12,10 @@ from kilotune.search.encoding import encoding_of
 from kilotune.spaces.memory import candidates, orders
 from kilotune.spaces.memory.arrays import BufferArrays
 from kilotune.spaces.memory.bounds import largest_live_sum
+from kilotune.spaces.memory.capacity_question import _static_rank
 from kilotune.spaces.memory.checker import check_placement
-from kilotune.spaces.memory.instance import Instance, Placement
+from kilotune.spaces.memory.instance import Buffer, Instance, Placement
+from kilotune.spaces.memory.model import static_order
 from kilotune.spaces.memory.orders import (
     GREEDY,
     Fit,
@@ -183,3 +185,13 @@ def test_the_fallback_of_many_buffers_is_the_best_greedy_placement() -> None:
         pytest.skip("no C compiler")
     space = MemorySpace(random_instance(3, MANY_BUFFERS))
     assert space.fallback() == space.candidate(best_greedy(space.arrays)[1])
+
+
+def test_areas_of_gigabytes_and_nanoseconds_are_ordered() -> None:
+    """A gigabyte that lives for ten seconds is 1e19 byte nanoseconds, more than 64 bits with a sign hold."""
+    large, small = Buffer("large", 0, 10_000_000_000, 1 << 30), Buffer("small", 0, 10, 8)
+    middle = Buffer("middle", 0, 1_000_000_000, 1 << 29)
+    buffers = BufferArrays.of(Instance("traced", (small, large, middle)))
+    by_area, _ = GREEDY["area"]
+    assert by_area(buffers).tolist() == static_order(buffers, "AZ").tolist() == [1, 2, 0]
+    assert _static_rank(buffers, "AZ").tolist() == [2, 0, 1]

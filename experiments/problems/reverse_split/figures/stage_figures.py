@@ -10,7 +10,7 @@ from kilotune.codegen.arrays import FloatArray
 from kilotune.codegen.scamp.program import ScampProgram
 from kilotune.codegen.scamp.text import format_operation, format_program
 from kilotune.evaluators.scamp5.array import FULL_SCALE
-from kilotune.evaluators.scamp5.network import MARGIN
+from kilotune.evaluators.scamp5.network import margin_of
 from kilotune.evaluators.scamp5.stages import images_after
 from kilotune.experiments.presentation.palette import BLUE, VERMILLION
 from kilotune.experiments.presentation.section import Figure, Section
@@ -33,8 +33,10 @@ def stages_section(program: ScampProgram, measured: MeasuredNetwork | None) -> S
         network = measured.network
         image = np.where(digit >= network.binarised_at, float(network.level), 0.0)
         what = f"the first digit that training did not see, black and white at {network.level} grey levels"
-    images = images_after(format_program(program), np.pad(image, MARGIN))
-    inner = slice(MARGIN, -MARGIN)
+    text = format_program(program)
+    margin = margin_of(text, len(image))
+    images = images_after(text, np.pad(image, margin))
+    inner = slice(margin, margin + len(image))
     drawn = [image, *(written[inner, inner] for written in images)]
     largest = max(float(np.abs(one).max()) for one in drawn)
     beyond = (

@@ -166,6 +166,30 @@ def test_a_network_of_too_many_kernels_for_its_cpp_says_so(kernels: int) -> None
     trial = Trial(0, candidate, problem.space.evaluate([candidate])[0])
     texts, details = problem.texts(trial), problem.details(trial)
     assert ("network" in texts) == (kernels == 8)
-    assert details.get("without_network") == (None if kernels == 8 else WITHOUT_NETWORK)
+    assert details.get("without_network", WITHOUT_NETWORK).startswith(WITHOUT_NETWORK)
+    assert ("without_network" in details) == (kernels == 9)
     for lines in (problem.lines(trial), texts["program"].splitlines()):
         assert any(WITHOUT_NETWORK in line for line in lines) == (kernels == 9)
+
+
+def test_a_network_in_aukes_instructions_has_cpp_unless_a_threshold_is_below_nothing() -> None:
+    network = {
+        "side": 28, "binarised_at": 128, "level": 80, "thresholds": [10, -12], "regions": [[0, 0, 28, 28]],
+        "layers": [{"weights": [[1, -1]] * 2, "biases": [0, 0]}],
+    }  # fmt: skip
+    content = {"kernels": [[[2, 0, 0]], [[0, 2, 0], [1, 0, 1], [0, 0, 0]]], "network": network, "target": "auke"}
+    texts, details = _network_of(content)
+    assert "network" not in texts
+    assert "with a threshold of -12" in str(details["without_network"])
+    network["thresholds"] = [10, 12]
+    texts, details = _network_of(content)
+    assert "without_network" not in details
+    assert "keep_above<2>(" in texts["network"]
+
+
+def _network_of(content: dict[str, object]) -> tuple[dict[str, str], dict[str, object]]:
+    problem = built(json.dumps(content))
+    assert isinstance(problem.space, ReverseSplitSpace)
+    candidate = problem.space.program_candidate(problem.space.first_plan)
+    trial = Trial(0, candidate, problem.space.evaluate([candidate])[0])
+    return problem.texts(trial), problem.details(trial)
