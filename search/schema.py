@@ -92,3 +92,8 @@ def candidate_hash(candidate: str, censored: bool = False) -> bytes:
     """Hash of a candidate's stored text, 16 bytes: what makes two trials of a study the same. A censored one is another than that which
     was measured to the end."""
     return hashlib.blake2b(candidate.encode(), digest_size=16, person=b"censored" if censored else b"").digest()
+
+
+def repeated_hash(number: int) -> bytes:
+    """In the place of the hash, of a trial of an older store whose candidate is that of another trial: one of the two is damaged."""
+    return hashlib.blake2b(f"{number}".encode(), digest_size=16, person=b"repeated").digest()
