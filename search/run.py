@@ -147,12 +147,12 @@ class Run:
             self._check_for_end()
             if not proposals and strategy.outcome is not None:
                 self._finish(strategy.outcome)
-        if warm is not None:
-            self._conclude(warm)
-        return None
+        return self._conclude(strategy)
 
-    def _conclude(self, strategy: WarmStartedStrategy) -> None:
+    def _conclude(self, strategy: Strategy) -> None:
         """A procedure whose last candidate the budget sufficed for, and nothing after it, has ended all the same."""
+        if not isinstance(strategy, WarmStartedStrategy):
+            return
         with self._watch.stretch() as concluding:
             strategy.conclude()
         if not concluding.abandoned:

@@ -9,7 +9,7 @@ import contextlib
 import json
 import time
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,7 @@ from sqlalchemy import event
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.engine import make_url
 
-from kilotune.search.liveness import living
+from kilotune.search.liveness import beats_in, living
 from kilotune.search.schema import (
     CLAIMS,
     CURVES,
@@ -44,6 +44,8 @@ from kilotune.search.versions import (
 
 ATTEMPTS_TO_PREPARE = 20
 MOST_SHOWN = 5
+BUSY_MS = 10_000
+"""How long a SQLite store is waited for that another process writes to."""
 
 
 class StoreError(Exception):
@@ -259,20 +261,28 @@ class Store:
                 return SCHEMA_VERSION
             version = version_of(connection)
         if version is not None and 1 <= version < SCHEMA_VERSION:
-            self._refuse_while_searched()
-            with self._engine.begin() as connection:
-                changed = bring_up_to_date(connection)
-            if changed:
+            check = self._refuse_while_searched()
+            if bring_up_to_date(self._engine, check):
                 give_back_room(self._engine)
             return SCHEMA_VERSION
         return version
 
-    def _refuse_while_searched(self) -> None:
-        """StoreError while an older kilotune works on a study of an older store: into tables of today it could not write."""
+    def _refuse_while_searched(self) -> Callable[[sa.Connection], None]:
+        """StoreError while an older kilotune works on a study of an older store: into tables of today it could not write. What is returned
+        says so of one that has begun, or beaten, since."""
         with self._engine.connect() as connection:
             if not sa.inspect(connection).has_table(TUNERS.name):  # schema version 1, when nobody could say so
-                return
-        searched = sorted(living(self._engine.begin))
+                return lambda connection: None
+            before = beats_in(connection)
+        self._refuse_searched(living(self._engine.begin))
+
+        def check(connection: sa.Connection) -> None:
+            self._refuse_searched(name for (name, _), _ in beats_in(connection).items() - before.items())
+
+        return check
+
+    def _refuse_searched(self, studies: Iterable[str]) -> None:
+        searched = sorted(set(studies))
         if searched:
             shown = ", ".join(map(repr, searched[:MOST_SHOWN])) + (", ..." if len(searched) > MOST_SHOWN else "")
             raise StoreError(
@@ -330,7 +340,7 @@ def find_study(connection: sa.Connection, name: str) -> int:
 
 def _set_pragmas(connection: Any, _record: Any) -> None:
     cursor = connection.cursor()
-    cursor.execute("PRAGMA busy_timeout=10000")
+    cursor.execute(f"PRAGMA busy_timeout={BUSY_MS}")
     # Readers do not block the writer, and with NORMAL a commit needs no fsync, yet outlives its process.
     cursor.execute("PRAGMA journal_mode=WAL")
     cursor.execute("PRAGMA synchronous=NORMAL")
