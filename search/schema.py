@@ -6,7 +6,7 @@ import hashlib
 
 import sqlalchemy as sa
 
-SCHEMA_VERSION = 6
+SCHEMA_VERSION = 7
 """The version of `TABLES`; the newest revision in `search/migrations/versions` brings a store there."""
 
 REVISION_TABLE = "kilotune_revision"
@@ -34,6 +34,8 @@ STUDIES = sa.Table(
     sa.Column("bound", sa.Float),
     sa.Column("elapsed_s", sa.Float, nullable=False),
     sa.Column("created", sa.Float, nullable=False),  # Unix time
+    sa.Column("trials", sa.BigInteger, nullable=False, server_default="0"),  # how many it has
+    sa.Column("best", sa.Text),  # JSON [number, rank ...] of the best of all of them; NULL: not known
 )
 METRIC_NAMES = sa.Table(  # of trials by the million, which have them in common
     "metric_names",

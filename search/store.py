@@ -29,7 +29,15 @@ from kilotune.search.schema import (
     candidate_hash,
 )
 from kilotune.search.stored_cells import CellError
-from kilotune.search.stored_rows import PLAIN_COLUMNS, MetricsReader, StudyRow, TrialRow, study_row, trial_values
+from kilotune.search.stored_rows import (
+    PLAIN_COLUMNS,
+    BestTrial,
+    MetricsReader,
+    StudyRow,
+    TrialRow,
+    study_row,
+    trial_values,
+)
 from kilotune.search.suggestion import did_you_mean
 from kilotune.search.trial_statements import names_ids, trials_query
 from kilotune.search.versions import (
@@ -131,8 +139,7 @@ class Store:
     def studies(self, name: str | None = None, damaged: Callable[[StoreError], object] | None = None) -> list[StudyRow]:
         """All studies, oldest first (or only the one of that name). A study with a damaged cell of its own is told to
         `damaged` and left out; without that it is a StoreError."""
-        count = sa.select(sa.func.count()).where(TRIALS.c.study_id == STUDIES.c.id).scalar_subquery()
-        query = sa.select(STUDIES, count.label("trials")).order_by(STUDIES.c.id)
+        query = sa.select(STUDIES).order_by(STUDIES.c.id)
         if name is not None:
             query = query.where(STUDIES.c.name == name)
         with self._errors(), self._engine.connect() as connection:
@@ -147,26 +154,33 @@ class Store:
                 damaged(error)
         return found
 
-    def append(self, name: str, trials: Sequence[TrialRow], **changes: Any) -> None:
+    def append(
+        self, name: str, trials: Sequence[TrialRow], best: BestTrial | None = None, known: int = 0, **changes: Any
+    ) -> None:
         """Write finished trials and the study's changed columns (status, outcome, bound, elapsed_s, budget) in one
         transaction: when this returns, they survive the death of this process. A trial whose number or candidate is
-        there already (another process took it over) changes nothing."""
+        there already (another process took it over) changes nothing.
+
+        `best`: of `known` trials, which are these and others of the study. Without it nobody knows from now on which is the best."""
         with self.transaction() as connection:
             study_id = find_study(connection, name)
             if trials:
                 names_id = names_ids(connection, {tuple(trial.metrics) for trial in trials})
                 rows = [trial_values(study_id, trial, names_id[tuple(trial.metrics)]) for trial in trials]
-                self._insert_trials(connection, rows)
+                written = self._insert_trials(connection, rows)
+                known = known if written == len(trials) else 0
+                changes |= _counted(connection, study_id, written, best, known)
             if changes:
                 connection.execute(STUDIES.update().where(STUDIES.c.id == study_id).values(changes))
 
-    def _insert_trials(self, connection: sa.Connection, rows: Sequence[Mapping[str, Any]]) -> None:
-        """By the driver itself: there may be hundreds of thousands, and SQLAlchemy looks at every value of every row."""
+    def _insert_trials(self, connection: sa.Connection, rows: Sequence[Mapping[str, Any]]) -> int:
+        """How many were not there yet. By the driver itself: there may be hundreds of thousands, and SQLAlchemy looks at every value of
+        every row."""
         statement = self.insert_new(TRIALS).compile(dialect=self._engine.dialect, column_keys=list(rows[0]))
         values: list[Any] = list(rows)
         if statement.positiontup is not None:
             values = [tuple([row[name] for name in statement.positiontup]) for row in rows]
-        connection.exec_driver_sql(str(statement), values)
+        return connection.exec_driver_sql(str(statement), values).rowcount
 
     def change_request(self, name: str, request: Mapping[str, Any]) -> None:
         """Keep another JSON object of the caller's with a study. StoreError when there is no such study."""
@@ -330,6 +344,21 @@ def _engine(url: str, parsed: sa.URL) -> sa.Engine:
                 f"The storage {url!r} is not a database URL that {parsed.drivername} reads: expected parameters that it "
                 f"knows, found {found}."
             ) from None
+
+
+def _counted(
+    connection: sa.Connection, study_id: int, written: int, best: BestTrial | None, known: int
+) -> dict[str, Any]:
+    """Columns of a study that has so many trials more, behind their insertion, so that nobody else writes meanwhile: the better one of two
+    processes' best is that of all trials, if the one before was, or if who says so knows all of them."""
+    query = sa.select(STUDIES.c.trials, STUDIES.c.best).where(STUDIES.c.id == study_id)
+    # PostgreSQL: every process that has inserted trials shares the study's key.
+    row = connection.execute(query.with_for_update(key_share=True)).one()
+    count = row.trials + written
+    before = BestTrial.from_cell(row.best)
+    if best is None or (before is None and known < count):
+        return {"trials": count, "best": None}
+    return {"trials": count, "best": (best if before is None else min(before, best)).text}
 
 
 def find_study(connection: sa.Connection, name: str) -> int:
