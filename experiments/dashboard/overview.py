@@ -92,6 +92,7 @@ class Overview:
         self._store, self._heartbeat, self._build, self._wanted = store, heartbeats, build, wanted
         self._goals: dict[str, StudyObjective] = {}  # by what a request says of the problem
         self._fronts: dict[tuple[str, float], tuple[TrialReader, Front]] = {}  # by name and creation
+        self._whole: dict[tuple[str, float], int] = {}  # how many trials these had when all were read that there were
         self._told: dict[tuple[str, float], tuple[BestTrial, Front]] = {}  # with the best only, which the store knows
         self._changed: dict[tuple[str, float], tuple[int, float]] = {}  # trials, and when we saw that number first
         self._unreadable: dict[tuple[str, float], tuple[int, str]] = {}  # trials when they could not be read, and why
@@ -143,8 +144,7 @@ class Overview:
             return False
         if self._front_of_best(row) is not None:
             return False
-        known = self._fronts.get((row.name, row.created))
-        return known is None or len(known[0]) < row.trials
+        return self._whole.get((row.name, row.created), -1) < row.trials
 
     def _front_of_best(self, row: StudyRow) -> Front | None:
         """With the best trial, where the store knows which it is and that was read."""
@@ -168,7 +168,7 @@ class Overview:
                     except Exception as error:  # a broken study must not take the others with it
                         self._unreadable[row.name, row.created] = (row.trials, f"{error}" or type(error).__name__)
             there = {(row.name, row.created) for row in rows}
-            for kept in (self._fronts, self._told, self._unreadable):
+            for kept in (self._fronts, self._whole, self._told, self._unreadable):
                 for gone in set(kept) - there:
                     del kept[gone]
         finally:
@@ -197,6 +197,7 @@ class Overview:
                 front.update(some)
         with self._lock:
             self._fronts[row.name, row.created] = (reading, front)
+            self._whole[row.name, row.created] = row.trials
 
     def _entry(self, row: StudyRow, running: int) -> Entry:
         changed = self._changed[row.name, row.created][1]

@@ -201,6 +201,18 @@ def test_a_list_reads_the_best_trial_only_where_the_store_knows_it(
     assert (whole.best, whole.feasible, whole.bound, whole.gap) == (entry.best, entry.feasible, entry.bound, entry.gap)
 
 
+def test_a_study_that_lost_trials_is_read_to_its_end(store: Store, tmp_path: Path) -> None:
+    make_study(tmp_path / "studies.db", "real", trials=12)
+    with store.transaction() as connection:
+        connection.execute(sa.text("UPDATE studies SET best = NULL"))
+        connection.execute(sa.text("DELETE FROM trials WHERE number = 7"))
+    watching = Overview(store, Heartbeats(store))
+    watching.all_entries()
+    entries, whole = watching.entries()
+    assert whole
+    assert entries[0].best is not None
+
+
 def test_a_watched_study_is_what_resuming_it_would_be(store: Store, tmp_path: Path) -> None:
     make_study(tmp_path / "studies.db", "real", trials=10)
     row = store.study("real")
