@@ -18,6 +18,9 @@ import sqlalchemy as sa
 
 from kilotune.search.schema import META, REVISION_TABLE, SCHEMA_VERSION, TABLES
 
+REWRITTEN = 6
+"""The version that wrote all trials of earlier ones anew."""
+
 MIGRATIONS = Path(__file__).parent / "migrations"
 
 
@@ -76,7 +79,8 @@ def make_tables(connection: sa.Connection) -> None:
 
 def bring_up_to_date(engine: sa.Engine, check: Callable[[sa.Connection], object]) -> bool:
     """Alter the tables of an older store, in one transaction: other processes wait, and one that is killed leaves the store as it was.
-    `check` may raise something when the others are shut out, and nothing is altered then. Whether there was something to do.
+    `check` may raise something when the others are shut out, and nothing is altered then. Whether trials were written anew, which leaves
+    free places where they stood before.
 
     Where another process does it, this one waits for as long as that writes.
     """
@@ -91,7 +95,7 @@ def bring_up_to_date(engine: sa.Engine, check: Callable[[sa.Connection], object]
                     return False
                 check(connection)
                 _migrate(connection, version)
-                return True
+                return version < REWRITTEN
         except sa.exc.OperationalError as error:
             if "locked" not in str(error.orig) or _written(engine) == before:
                 raise

@@ -111,3 +111,15 @@ def test_whoever_comes_second_waits_for_as_long_as_the_first_writes(
     finally:
         end.set()
         thread.join()
+
+
+@pytest.mark.parametrize("version", [5, 6])
+def test_only_a_file_whose_trials_were_written_anew_is_made_smaller(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: int
+) -> None:
+    """That takes as long as to write all of it, and a file of gigabytes of trials gets two columns of its studies."""
+    path, made_smaller = tmp_path / "studies.db", list[object]()
+    older_store(path, version, "long")
+    monkeypatch.setattr("kilotune.search.store.give_back_room", made_smaller.append)
+    assert list(Store(str(path)).trials("long")) == ROWS
+    assert len(made_smaller) == (version < 6)
