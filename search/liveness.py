@@ -30,18 +30,23 @@ def living(
     out. A process is known by its beat: one that ended on this machine is dead at once, others are watched for up to `watch_s`
     seconds, and less where all turn out to live. `connect`: to a store of schema version 2 or later."""
     deadline, first, alive = time.monotonic() + watch_s, dict[tuple[str, str], int](), set[tuple[str, str]]()
-    query = sa.select(STUDIES.c.name, TUNERS.c.owner, TUNERS.c.beat).join(STUDIES, TUNERS.c.study_id == STUDIES.c.id)
-    if studies is not None:
-        query = query.where(STUDIES.c.name.in_(studies))
     while True:
         with connect() as connection:
-            rows = connection.execute(query).all()
-        beats = {(row.name, row.owner): row.beat for row in rows if not is_gone(row.owner)}
+            beats = beats_in(connection, studies)
         first = {**beats, **first}
         alive = {key for key, beat in beats.items() if key in alive or beat != first[key]}
         if len(alive) == len(beats) or time.monotonic() >= deadline:
             return Counter(name for name, _ in alive)
         time.sleep(POLL_S)
+
+
+def beats_in(connection: sa.Connection, studies: Sequence[str] | None = None) -> dict[tuple[str, str], int]:
+    """How often the processes have beaten that work on the studies (None: on any), by study and process. Those of this machine that have
+    ended are left out; others may have."""
+    query = sa.select(STUDIES.c.name, TUNERS.c.owner, TUNERS.c.beat).join(STUDIES, TUNERS.c.study_id == STUDIES.c.id)
+    if studies is not None:
+        query = query.where(STUDIES.c.name.in_(studies))
+    return {(row.name, row.owner): row.beat for row in connection.execute(query) if not is_gone(row.owner)}
 
 
 def own_machine() -> str:

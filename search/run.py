@@ -147,7 +147,16 @@ class Run:
             self._check_for_end()
             if not proposals and strategy.outcome is not None:
                 self._finish(strategy.outcome)
-        return None
+        return self._conclude(strategy)
+
+    def _conclude(self, strategy: Strategy) -> None:
+        """A procedure whose last candidate the budget sufficed for, and nothing after it, has ended all the same."""
+        if not isinstance(strategy, WarmStartedStrategy):
+            return
+        with self._watch.stretch() as concluding:
+            strategy.conclude()
+        if not concluding.abandoned:
+            self._record.take_in_procedure(strategy)
 
     def _expect_thought(self, strategy: WarmStartedStrategy | None) -> None:
         """The replay ends at a thought that the run before did not think to its end."""
@@ -222,7 +231,7 @@ class Run:
                 take, len(waiting), self._sharing.others, self._round_hurdle
             ):
                 self._take_in(numbers, [taken.pop(number) for number in numbers], measurements)
-            if taken or self._must_stop() or self._trials_left() <= 0:
+            if taken or (waiting and (self._must_stop() or self._trials_left() <= 0)):
                 return False
             if waiting and not self._load_arrivals(waiting):
                 time.sleep(POLL_OTHERS_S)

@@ -6,7 +6,7 @@ import hashlib
 
 import sqlalchemy as sa
 
-SCHEMA_VERSION = 6
+SCHEMA_VERSION = 7
 """The version of `TABLES`; the newest revision in `search/migrations/versions` brings a store there."""
 
 REVISION_TABLE = "kilotune_revision"
@@ -34,6 +34,8 @@ STUDIES = sa.Table(
     sa.Column("bound", sa.Float),
     sa.Column("elapsed_s", sa.Float, nullable=False),
     sa.Column("created", sa.Float, nullable=False),  # Unix time
+    sa.Column("trials", sa.BigInteger, nullable=False, server_default="0"),  # how many it has
+    sa.Column("best", sa.Text),  # JSON [number, rank ...] of the best of all of them; NULL: not known
 )
 METRIC_NAMES = sa.Table(  # of trials by the million, which have them in common
     "metric_names",
@@ -92,3 +94,8 @@ def candidate_hash(candidate: str, censored: bool = False) -> bytes:
     """Hash of a candidate's stored text, 16 bytes: what makes two trials of a study the same. A censored one is another than that which
     was measured to the end."""
     return hashlib.blake2b(candidate.encode(), digest_size=16, person=b"censored" if censored else b"").digest()
+
+
+def repeated_hash(number: int) -> bytes:
+    """In the place of the hash, of a trial of an older store whose candidate is that of another trial: one of the two is damaged."""
+    return hashlib.blake2b(f"{number}".encode(), digest_size=16, person=b"repeated").digest()

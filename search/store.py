@@ -9,7 +9,7 @@ import contextlib
 import json
 import time
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,7 @@ from sqlalchemy import event
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.engine import make_url
 
-from kilotune.search.liveness import living
+from kilotune.search.liveness import beats_in, living
 from kilotune.search.schema import (
     CLAIMS,
     CURVES,
@@ -29,7 +29,15 @@ from kilotune.search.schema import (
     candidate_hash,
 )
 from kilotune.search.stored_cells import CellError
-from kilotune.search.stored_rows import PLAIN_COLUMNS, MetricsReader, StudyRow, TrialRow, study_row, trial_values
+from kilotune.search.stored_rows import (
+    PLAIN_COLUMNS,
+    BestTrial,
+    MetricsReader,
+    StudyRow,
+    TrialRow,
+    study_row,
+    trial_values,
+)
 from kilotune.search.suggestion import did_you_mean
 from kilotune.search.trial_statements import names_ids, trials_query
 from kilotune.search.versions import (
@@ -44,6 +52,8 @@ from kilotune.search.versions import (
 
 ATTEMPTS_TO_PREPARE = 20
 MOST_SHOWN = 5
+BUSY_MS = 10_000
+"""How long a SQLite store is waited for that another process writes to."""
 
 
 class StoreError(Exception):
@@ -129,8 +139,7 @@ class Store:
     def studies(self, name: str | None = None, damaged: Callable[[StoreError], object] | None = None) -> list[StudyRow]:
         """All studies, oldest first (or only the one of that name). A study with a damaged cell of its own is told to
         `damaged` and left out; without that it is a StoreError."""
-        count = sa.select(sa.func.count()).where(TRIALS.c.study_id == STUDIES.c.id).scalar_subquery()
-        query = sa.select(STUDIES, count.label("trials")).order_by(STUDIES.c.id)
+        query = sa.select(STUDIES).order_by(STUDIES.c.id)
         if name is not None:
             query = query.where(STUDIES.c.name == name)
         with self._errors(), self._engine.connect() as connection:
@@ -145,26 +154,33 @@ class Store:
                 damaged(error)
         return found
 
-    def append(self, name: str, trials: Sequence[TrialRow], **changes: Any) -> None:
+    def append(
+        self, name: str, trials: Sequence[TrialRow], best: BestTrial | None = None, known: int = 0, **changes: Any
+    ) -> None:
         """Write finished trials and the study's changed columns (status, outcome, bound, elapsed_s, budget) in one
         transaction: when this returns, they survive the death of this process. A trial whose number or candidate is
-        there already (another process took it over) changes nothing."""
+        there already (another process took it over) changes nothing.
+
+        `best`: of `known` trials, which are these and others of the study. Without it nobody knows from now on which is the best."""
         with self.transaction() as connection:
             study_id = find_study(connection, name)
             if trials:
                 names_id = names_ids(connection, {tuple(trial.metrics) for trial in trials})
                 rows = [trial_values(study_id, trial, names_id[tuple(trial.metrics)]) for trial in trials]
-                self._insert_trials(connection, rows)
+                written = self._insert_trials(connection, rows)
+                known = known if written == len(trials) else 0
+                changes |= _counted(connection, study_id, written, best, known)
             if changes:
                 connection.execute(STUDIES.update().where(STUDIES.c.id == study_id).values(changes))
 
-    def _insert_trials(self, connection: sa.Connection, rows: Sequence[Mapping[str, Any]]) -> None:
-        """By the driver itself: there may be hundreds of thousands, and SQLAlchemy looks at every value of every row."""
+    def _insert_trials(self, connection: sa.Connection, rows: Sequence[Mapping[str, Any]]) -> int:
+        """How many were not there yet. By the driver itself: there may be hundreds of thousands, and SQLAlchemy looks at every value of
+        every row."""
         statement = self.insert_new(TRIALS).compile(dialect=self._engine.dialect, column_keys=list(rows[0]))
         values: list[Any] = list(rows)
         if statement.positiontup is not None:
             values = [tuple([row[name] for name in statement.positiontup]) for row in rows]
-        connection.exec_driver_sql(str(statement), values)
+        return connection.exec_driver_sql(str(statement), values).rowcount
 
     def change_request(self, name: str, request: Mapping[str, Any]) -> None:
         """Keep another JSON object of the caller's with a study. StoreError when there is no such study."""
@@ -259,20 +275,28 @@ class Store:
                 return SCHEMA_VERSION
             version = version_of(connection)
         if version is not None and 1 <= version < SCHEMA_VERSION:
-            self._refuse_while_searched()
-            with self._engine.begin() as connection:
-                changed = bring_up_to_date(connection)
-            if changed:
+            check = self._refuse_while_searched()
+            if bring_up_to_date(self._engine, check):
                 give_back_room(self._engine)
             return SCHEMA_VERSION
         return version
 
-    def _refuse_while_searched(self) -> None:
-        """StoreError while an older kilotune works on a study of an older store: into tables of today it could not write."""
+    def _refuse_while_searched(self) -> Callable[[sa.Connection], None]:
+        """StoreError while an older kilotune works on a study of an older store: into tables of today it could not write. What is returned
+        says so of one that has begun, or beaten, since."""
         with self._engine.connect() as connection:
             if not sa.inspect(connection).has_table(TUNERS.name):  # schema version 1, when nobody could say so
-                return
-        searched = sorted(living(self._engine.begin))
+                return lambda connection: None
+            before = beats_in(connection)
+        self._refuse_searched(living(self._engine.begin))
+
+        def check(connection: sa.Connection) -> None:
+            self._refuse_searched(name for (name, _), _ in beats_in(connection).items() - before.items())
+
+        return check
+
+    def _refuse_searched(self, studies: Iterable[str]) -> None:
+        searched = sorted(set(studies))
         if searched:
             shown = ", ".join(map(repr, searched[:MOST_SHOWN])) + (", ..." if len(searched) > MOST_SHOWN else "")
             raise StoreError(
@@ -322,6 +346,21 @@ def _engine(url: str, parsed: sa.URL) -> sa.Engine:
             ) from None
 
 
+def _counted(
+    connection: sa.Connection, study_id: int, written: int, best: BestTrial | None, known: int
+) -> dict[str, Any]:
+    """Columns of a study that has so many trials more, behind their insertion, so that nobody else writes meanwhile: the better one of two
+    processes' best is that of all trials, if the one before was, or if who says so knows all of them."""
+    query = sa.select(STUDIES.c.trials, STUDIES.c.best).where(STUDIES.c.id == study_id)
+    # PostgreSQL: every process that has inserted trials shares the study's key.
+    row = connection.execute(query.with_for_update(key_share=True)).one()
+    count = row.trials + written
+    before = BestTrial.from_cell(row.best)
+    if best is None or (before is None and known < count):
+        return {"trials": count, "best": None}
+    return {"trials": count, "best": (best if before is None else min(before, best)).text}
+
+
 def find_study(connection: sa.Connection, name: str) -> int:
     """The key of a study that exists."""
     key: int = connection.execute(sa.select(STUDIES.c.id).where(STUDIES.c.name == name)).scalar_one()
@@ -330,7 +369,7 @@ def find_study(connection: sa.Connection, name: str) -> int:
 
 def _set_pragmas(connection: Any, _record: Any) -> None:
     cursor = connection.cursor()
-    cursor.execute("PRAGMA busy_timeout=10000")
+    cursor.execute(f"PRAGMA busy_timeout={BUSY_MS}")
     # Readers do not block the writer, and with NORMAL a commit needs no fsync, yet outlives its process.
     cursor.execute("PRAGMA journal_mode=WAL")
     cursor.execute("PRAGMA synchronous=NORMAL")

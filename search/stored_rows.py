@@ -18,6 +18,28 @@ STATUSES = tuple(status.value for status in Status)
 OUTCOMES = tuple(outcome.value for outcome in Outcome)
 
 
+@dataclass(frozen=True, order=True)
+class BestTrial:
+    """The best trial of a study, by the ranking of its space: `search.front.Front` has the smaller number of equal ones."""
+
+    rank: tuple[float, ...]
+    number: int
+
+    @property
+    def text(self) -> str:
+        """What `from_cell` reads."""
+        return _METRICS.encode([self.number, *self.rank])
+
+    @classmethod
+    def from_cell(cls, cell: Any) -> BestTrial | None:
+        """None for an empty one, and for a damaged one: the trials say which is the best."""
+        try:
+            number, *rank = stored_cells.numbers_of(cell, "best")
+        except (stored_cells.CellError, ValueError):
+            return None
+        return cls(tuple(rank), int(number)) if rank and number >= 0 else None
+
+
 @dataclass(frozen=True)
 class StudyRow:
     """What is stored about a study besides its trials. `decisions` is None for a space that is not flat."""
@@ -36,6 +58,7 @@ class StudyRow:
     elapsed_s: float = 0.0
     created: float = field(default_factory=time.time)
     trials: int = 0
+    best: BestTrial | None = None
 
 
 @dataclass(frozen=True)
@@ -78,7 +101,7 @@ PLAIN_COLUMNS = (
 
 
 def study_row(row: Mapping[Any, Any]) -> StudyRow:
-    """A study as the database holds it, its trials counted. CellError for a cell of the wrong kind."""
+    """A study as the database holds it. CellError for a cell of the wrong kind."""
     return StudyRow(
         name=stored_cells.text_of(row["name"], "name"),
         space=stored_cells.text_of(row["space"], "space"),
@@ -93,7 +116,8 @@ def study_row(row: Mapping[Any, Any]) -> StudyRow:
         bound=stored_cells.number_or_none_of(row["bound"], "bound"),
         elapsed_s=stored_cells.number_of(row["elapsed_s"], "elapsed_s"),
         created=stored_cells.number_of(row["created"], "created"),
-        trials=row["trials"],
+        trials=stored_cells.count_of(row["trials"], "trials"),
+        best=BestTrial.from_cell(row["best"]),
     )
 
 

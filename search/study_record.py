@@ -11,7 +11,7 @@ from kilotune.search.front import Front
 from kilotune.search.result import Status
 from kilotune.search.space import Assignment, Measurement, Space, Trial
 from kilotune.search.store import Store, StoreError
-from kilotune.search.stored_rows import StudyRow, TrialRow
+from kilotune.search.stored_rows import BestTrial, StudyRow, TrialRow
 from kilotune.search.strategy import Outcome
 from kilotune.search.trial_book import TrialBook
 from kilotune.search.warm_start import GivenUp, ProcedureBefore, WarmStartedStrategy
@@ -101,12 +101,19 @@ class StudyRecord:
         self._store.append(
             self.name,
             self._unwritten,
+            self._best(),
+            len(self.book),
             status=self.status.value,
             outcome=self.outcome.value if self.outcome else None,
             bound=self.bound if math.isfinite(self.bound) else None,
             elapsed_s=self.elapsed_before_s + run_elapsed_s,
         )
         self._unwritten.clear()
+
+    def _best(self) -> BestTrial | None:
+        """The best of all trials that are known here."""
+        front = self.book.front
+        return None if front.best is None else BestTrial(front.best_rank, front.best.number)
 
     def take_in_procedure(self, strategy: WarmStartedStrategy) -> None:
         """How far the procedure has come, which is kept for later runs. StoreError."""

@@ -7,13 +7,19 @@ store in a sentence. Version N is the revision `schema_N`.
 from __future__ import annotations
 
 import contextlib
+import logging
+import os
 import sqlite3
+from collections.abc import Callable
 from pathlib import Path
 from urllib.parse import quote
 
 import sqlalchemy as sa
 
 from kilotune.search.schema import META, REVISION_TABLE, SCHEMA_VERSION, TABLES
+
+REWRITTEN = 6
+"""The version that wrote all trials of earlier ones anew."""
 
 MIGRATIONS = Path(__file__).parent / "migrations"
 
@@ -71,13 +77,43 @@ def make_tables(connection: sa.Connection) -> None:
     connection.execute(META.insert().values(schema_version=SCHEMA_VERSION))
 
 
-def bring_up_to_date(connection: sa.Connection) -> bool:
-    """Alter the tables of an older store, in the connection's transaction: other processes wait, and one that is killed
-    leaves the store as it was. Whether there was something to do."""
-    _shut_out_others(connection)
-    version = version_of(connection)
-    if version is None or version >= SCHEMA_VERSION:  # another process was faster
-        return False
+def bring_up_to_date(engine: sa.Engine, check: Callable[[sa.Connection], object]) -> bool:
+    """Alter the tables of an older store, in one transaction: other processes wait, and one that is killed leaves the store as it was.
+    `check` may raise something when the others are shut out, and nothing is altered then. Whether trials were written anew, which leaves
+    free places where they stood before.
+
+    Where another process does it, this one waits for as long as that writes.
+    """
+    told = False
+    while True:
+        before = _written(engine)
+        try:
+            with engine.begin() as connection:
+                _shut_out_others(connection)
+                version = version_of(connection)
+                if version is None or version >= SCHEMA_VERSION:  # another process was faster
+                    return False
+                check(connection)
+                _migrate(connection, version)
+                return version < REWRITTEN
+        except sa.exc.OperationalError as error:
+            if "locked" not in str(error.orig) or _written(engine) == before:
+                raise
+        if not told:
+            logging.getLogger(__name__).warning("Another process brings the store up to date. Please wait.")
+        told = True
+
+
+def _written(engine: sa.Engine) -> tuple[int, int]:
+    """What changes while another process writes to a SQLite file: the size of its log, and when that was written."""
+    try:
+        log = os.stat(f"{engine.url.database}-wal")
+    except OSError:
+        return 0, 0
+    return log.st_size, log.st_mtime_ns
+
+
+def _migrate(connection: sa.Connection, version: int) -> None:
     # Alembic takes a sixth of a second to import, and hardly any store is old.
     from alembic import command
     from alembic.config import Config
@@ -88,7 +124,6 @@ def bring_up_to_date(connection: sa.Connection) -> bool:
         command.stamp(config, f"schema_{version}")
     command.upgrade(config, "head")
     connection.execute(META.update().values(schema_version=SCHEMA_VERSION))
-    return True
 
 
 def give_back_room(engine: sa.Engine) -> None:

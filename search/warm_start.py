@@ -228,6 +228,12 @@ class WarmStartedStrategy:
             return []
         return proposals
 
+    def conclude(self) -> None:
+        """Nothing is proposed any more. Whether the procedure ends with what has been learnt is for it to say, and all that it is asked."""
+        if self._opens and self._warm_start.at_procedure:
+            self._stepped.propose(0)
+            self.procedure = self._last if self.procedure_ended else None
+
     def learn(self, trials: Sequence[Trial]) -> None:
         if self._opens:
             if trials and self._warm_start.at_procedure:  # a procedure may come to no answer; the fallback is not its

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from contextlib import AbstractContextManager
 from types import TracebackType
 
@@ -77,7 +78,8 @@ class ComparisonDisplay(AbstractContextManager["ComparisonDisplay"]):
         if self._finished >= self._jobs:
             pace = f", about {_time(now_s / self._finished * left)} left"
         elif self._plan.limits.seconds != float("inf"):
-            pace = f", at most {_time(self._plan.limits.seconds * left / self._jobs)} left"
+            rounds = math.ceil(left / self._jobs)  # of the last, some workers have nothing to do
+            pace = f", at most {_time(self._plan.limits.seconds * rounds)} left"
         return f"{self._done} of {counted(self._all, 'run')}{pace}"
 
     def _describe(self, news: RunNews) -> str:

@@ -20,7 +20,7 @@ from kilotune.experiments.studies.moved_input import missing_input, stored_reque
 from kilotune.search.front import Front, Ranking
 from kilotune.search.result import Status, as_metric, relative_gap, status_words
 from kilotune.search.store import Store
-from kilotune.search.stored_rows import StudyRow
+from kilotune.search.stored_rows import BestTrial, StudyRow
 
 PATIENCE_S = 0.4
 """How long a visitor waits for what is still being read; the page asks again for the rest."""
@@ -92,6 +92,8 @@ class Overview:
         self._store, self._heartbeat, self._build, self._wanted = store, heartbeats, build, wanted
         self._goals: dict[str, StudyObjective] = {}  # by what a request says of the problem
         self._fronts: dict[tuple[str, float], tuple[TrialReader, Front]] = {}  # by name and creation
+        self._whole: dict[tuple[str, float], int] = {}  # how many trials these had when all were read that there were
+        self._told: dict[tuple[str, float], tuple[BestTrial, Front]] = {}  # with the best only, which the store knows
         self._changed: dict[tuple[str, float], tuple[int, float]] = {}  # trials, and when we saw that number first
         self._unreadable: dict[tuple[str, float], tuple[int, str]] = {}  # trials when they could not be read, and why
         self.damaged: tuple[str, ...] = ()
@@ -140,8 +142,14 @@ class Overview:
             return True
         if goal.ranking is None or self._why_unreadable(row):
             return False
-        known = self._fronts.get((row.name, row.created))
-        return known is None or len(known[0]) < row.trials
+        if self._front_of_best(row) is not None:
+            return False
+        return self._whole.get((row.name, row.created), -1) < row.trials
+
+    def _front_of_best(self, row: StudyRow) -> Front | None:
+        """With the best trial, where the store knows which it is and that was read."""
+        best, front = self._told.get((row.name, row.created), (None, None))
+        return front if best is not None and best == row.best else None
 
     def _why_unreadable(self, row: StudyRow) -> str:
         """What was wrong with its trials; empty where nothing was, and where there are more of them now."""
@@ -160,7 +168,7 @@ class Overview:
                     except Exception as error:  # a broken study must not take the others with it
                         self._unreadable[row.name, row.created] = (row.trials, f"{error}" or type(error).__name__)
             there = {(row.name, row.created) for row in rows}
-            for kept in (self._fronts, self._unreadable):
+            for kept in (self._fronts, self._whole, self._told, self._unreadable):
                 for gone in set(kept) - there:
                     del kept[gone]
         finally:
@@ -173,6 +181,15 @@ class Overview:
         return self._goals[key]
 
     def _follow(self, row: StudyRow, ranking: Ranking) -> None:
+        """All that is new of its trials, or only the best one, where that ranks today as it did when it was noted."""
+        best = row.best
+        if best is not None:
+            trial = next(measured(self._store, row.name, best.number), None)
+            if trial is not None and (ranking.rank(trial.measurement), trial.number) == (best.rank, best.number):
+                front = Front(ranking)
+                front.add(trial)
+                self._told[row.name, row.created] = (best, front)
+                return
         reading, front = self._fronts.get((row.name, row.created)) or (TrialReader(), Front(ranking))
         trials = reading.new(row.trials, lambda first: measured(self._store, row.name, first))
         while some := list(itertools.islice(trials, READ_AT_ONCE)):
@@ -180,18 +197,18 @@ class Overview:
                 front.update(some)
         with self._lock:
             self._fronts[row.name, row.created] = (reading, front)
+            self._whole[row.name, row.created] = row.trials
 
     def _entry(self, row: StudyRow, running: int) -> Entry:
         changed = self._changed[row.name, row.created][1]
         goal = self._goals.get(_problem_key(row.request))
-        known = self._fronts.get((row.name, row.created))
+        known = self._front_of_best(row) or self._fronts.get((row.name, row.created), (None, None))[1]
         unreadable = self._why_unreadable(row)
         if unreadable or goal is None or goal.ranking is None or known is None:
             return Entry(row, running, changed, trouble=unreadable or _trouble(row, goal))
         leading = goal.ranking.objectives[0]
         with self._lock:
-            front = known[1]
-            best, feasible, loss = front.best, front.feasible, front.best_rank[1]
+            best, feasible, loss = known.best, known.feasible, known.best_rank[1]
         bound = -math.inf if row.bound is None else row.bound
         if row.outcome in ("proved", "exhausted") and feasible:
             bound = loss

@@ -62,7 +62,7 @@ static void consider(Walk *w, Question *q, uint64_t value, int fresh, Made reade
 {
     Made fresh_made;
     Bits first = q->there[q->hard[0]];
-    w->work++;
+    w->looks++;
     for (int64_t at = next_way(w, value, first, NOTHING, &fresh_made); at >= 0; at = next_way(w, value, first, at, &fresh_made)) {
         if (!value || slot_of_value(w, value, ~(Bits)0) >= 0) return;
         Bits read = reads(fresh_made) | reads(reader);
@@ -70,7 +70,7 @@ static void consider(Walk *w, Question *q, uint64_t value, int fresh, Made reade
         made[q->hard[0]] = reader;
         for (int i = 1; i < q->hards; i++) {
             int h = q->hard[i];
-            w->work += LOOKS_OF_A_READER;
+            w->looks += LOOKS_OF_A_READER;
             if (!leads(w, value, fresh, w->moved[h][0], q->there[h], &made[h])) return;
             read |= reads(made[h]);
         }
@@ -219,7 +219,7 @@ static int fits(Walk *w)
         apart[i] = (uint8_t)apart_of(w, m);
     }
     if (fits_as_it_is(next->count, w->p->registers, operand, apart, given)) return 1;
-    w->work += 20 * next->count;
+    w->looks += 20 * next->count;
     int answer = fitting_order(next->count, w->p->registers, operand, apart, given, SETS, order);
     if (answer == ORDER_NO_MEMORY) w->failed = 1;
     if (answer != ORDER_FOUND) return 0;
@@ -250,7 +250,7 @@ static void replace(Walk *w, const Question *q, Bits removed, int fresh)
     w->now = *next;
     if (q->hards) set_value(w, fresh, q->best_value);
     note_places(w);
-    if (q->hards && 3 * (uint64_t)w->entries > 2 * (uint64_t)w->mask) fill_table(w);
+    if (q->hards && 3 * (uint64_t)w->ways > 2 * (uint64_t)w->mask) fill_table(w);
     else if (q->hards) put_with(w, fresh, there);
 }
 
@@ -299,7 +299,8 @@ static int begin(Walk *w, const Exchange *p, const int32_t *step)
 }
 
 /* step: [LONGEST][op, offset, operands], which is read and written. number: by the old number of a result its new one. The number of
- * instructions, UNFIT for a program that is none of these, or -1 without memory. `work`: what was looked at. */
+ * instructions, UNFIT for a program that is none of these, or -1 without memory. `work`: what was looked at. Told to stop, it ends with the
+ * program that it has. */
 int kilotune_exchange(const Exchange *p, int32_t *step, int32_t *number, int64_t *work)
 {
     Walk *w = calloc(1, sizeof *w);
@@ -309,7 +310,7 @@ int kilotune_exchange(const Exchange *p, int32_t *step, int32_t *number, int64_t
         return UNFIT;
     }
     Question q;
-    while (!w->failed && w->work < p->work) {
+    while (!w->failed && work_of(w) < p->work && !*p->stop) {
         Bits all = 1;
         for (int i = 0; i < w->now.count; i++) all |= bit(w->now.order[i]);
         Bits removable = all & ~w->results & ~(Bits)1;
@@ -317,7 +318,7 @@ int kilotune_exchange(const Exchange *p, int32_t *step, int32_t *number, int64_t
         Bits removed = removed_values(w, removable);
         int fresh = lowest(~all);
         ask(w, &q, removed);
-        w->work += 8;
+        w->looks += 8;
         if (q.hards) consider_all(w, &q, fresh);
         if (!q.hards || q.options) replace(w, &q, removed, fresh);
     }
@@ -329,8 +330,8 @@ int kilotune_exchange(const Exchange *p, int32_t *step, int32_t *number, int64_t
         memcpy(step + NUMBERS * i, row, sizeof row);
     }
     int count = w->failed ? -1 : w->now.count;
-    *work = w->work;
-    free(w->entry);
+    *work = work_of(w);
+    free(w->entry), free(w->way);
     free(w);
     return count;
 }

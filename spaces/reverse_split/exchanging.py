@@ -18,6 +18,7 @@ import numpy as np
 from kilotune.codegen.scamp.plan import Plan
 from kilotune.evaluators.c_structures import structures
 from kilotune.evaluators.compiled_library import load_library
+from kilotune.evaluators.interruptible import StopFlag, interruptible
 from kilotune.spaces.reverse_split.programs import PLACES, evaluation_point, step_of_row
 
 LONGEST = 126
@@ -64,8 +65,17 @@ def exchanged(plan: Plan, registers: int | None, seed: int, work: int, kept: boo
     words = (ctypes.c_uint64 * 2)(results & _WORD, results >> 64)
     limit = SLOTS if registers is None else registers
     instructions = 0 if plan.target == "auke" else 1
-    problem = _Exchange(instructions, limit, int(kept), len(rows), words, seed, *evaluation_point(), 1, work)
-    count = library.kilotune_exchange(ctypes.byref(problem), step.ctypes.data, number.ctypes.data, done.ctypes.data)
+    flag = StopFlag()
+    problem = _Exchange(
+        instructions, limit, int(kept), len(rows), words, seed, *evaluation_point(), 1, work, flag.address
+    )
+
+    def call() -> int:
+        return int(
+            library.kilotune_exchange(ctypes.byref(problem), *(array.ctypes.data for array in (step, number, done)))
+        )
+
+    count = interruptible(call, flag.set)
     if count == _UNFIT:
         return None, 0
     if count < 0:

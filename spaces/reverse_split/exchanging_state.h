@@ -12,6 +12,7 @@
 enum { AUKE = 0, SCAMP5 = 1, OFFSETS = 13, AUKE_OFFSETS = 5 };
 enum { MOVE = 0, ADD = 1, SUB = 2, NEGATE = 3, ADD_NEGATED = 4, HALVE = 5, ADD3 = 7 };
 enum { SLOTS = 128, LONGEST = 126, NUMBERS = 5, NOTHING = -1, PLACES = 512 };
+enum { WAYS_A_LOOK = 8 }; /* ways to the same value that take as long as a look */
 
 typedef unsigned __int128 Bits; /* a set of slots */
 
@@ -24,16 +25,23 @@ typedef struct {
     uint64_t results[2]; /* bits of values; the image is bit 0 */
     uint64_t random, x, y, image;
     int64_t work;
+    const volatile int32_t *stop;
 } Exchange;
 
 typedef struct {
     uint8_t op, offset, a, b, c;
 } Made;
 
+/* Sums coincide by the thousand where weights are large: all ways to a value hang on one entry, in the order in which they came. */
 typedef struct {
     uint64_t key;
-    Made made;
+    uint32_t first, last; /* ways; 0: free */
 } Entry;
+
+typedef struct {
+    Made made;
+    uint32_t next; /* of the same value; 0: none */
+} Way;
 
 typedef struct {
     Made made[SLOTS];
@@ -47,9 +55,10 @@ typedef struct {
     Program now, next;
     Bits results;
     int32_t offsets;
-    Entry *entry; /* open addressing; op NOTHING: free */
-    uint32_t mask;
-    int64_t entries, work;
+    Entry *entry; /* open addressing */
+    Way *way; /* from 1 on */
+    uint32_t mask, ways;
+    int64_t looks, others; /* others: ways after the first of their values that were looked at */
     int32_t place[PLACES];
     int failed;
 } Walk;
@@ -111,13 +120,26 @@ static inline int slot_of_value(const Walk *w, uint64_t value, Bits there)
 
 /* ---- what is one instruction away */
 
+static inline int64_t work_of(const Walk *w) { return w->looks + w->others / WAYS_A_LOOK; }
+
+/* Of a value; a free one where there is no way to it. */
+static inline Entry *entry_of(const Walk *w, uint64_t value)
+{
+    uint32_t at = (uint32_t)(value ^ value >> 29) & w->mask;
+    while (w->entry[at].first && w->entry[at].key != value) at = (at + 1) & w->mask;
+    return &w->entry[at];
+}
+
 static void put(Walk *w, Made made)
 {
     uint64_t key = computed(w, made);
-    uint32_t at = (uint32_t)(key ^ key >> 29) & w->mask;
-    while (w->entry[at].made.op != (uint8_t)NOTHING) at = (at + 1) & w->mask;
-    w->entry[at].key = key, w->entry[at].made = made;
-    w->entries++, w->work++;
+    Entry *e = entry_of(w, key);
+    uint32_t way = ++w->ways;
+    w->way[way] = (Way){made, 0};
+    if (e->first) w->way[e->last].next = way;
+    else e->key = key, e->first = way;
+    e->last = way;
+    w->looks++;
 }
 
 /* All instructions that read a value, and others of `others`. */
@@ -152,16 +174,16 @@ static void fill_table(Walk *w)
     uint64_t most = 4 * (uint64_t)entries_of(w->now.count + 2, w->p->set), size = 1024;
     while (size < most) size *= 2;
     if (size - 1 != w->mask) {
-        free(w->entry);
-        w->entry = malloc(size * sizeof *w->entry);
+        free(w->entry), free(w->way);
+        w->entry = malloc(size * sizeof *w->entry), w->way = malloc(size * sizeof *w->way);
         w->mask = (uint32_t)(size - 1);
-        if (!w->entry) {
+        if (!w->entry || !w->way) {
             w->failed = 1;
             return;
         }
     }
-    memset(w->entry, -1, size * sizeof *w->entry);
-    w->entries = 0;
+    memset(w->entry, 0, size * sizeof *w->entry);
+    w->ways = 0;
     Bits there = 0;
     for (int i = -1; i < w->now.count; i++) {
         int slot = i < 0 ? 0 : w->now.order[i];
@@ -170,16 +192,18 @@ static void fill_table(Walk *w)
     }
 }
 
-/* The next instruction from `at` on that computes a value from those `there`; the entry behind it, or NOTHING. */
-static inline int64_t next_way(const Walk *w, uint64_t value, Bits there, int64_t at, Made *made)
+/* An instruction that computes a value from those `there`, the first one behind `at` (NOTHING: of all); where to go on, or NOTHING. */
+static inline int64_t next_way(Walk *w, uint64_t value, Bits there, int64_t at, Made *made)
 {
-    for (uint32_t i = at < 0 ? (uint32_t)(value ^ value >> 29) & w->mask : (uint32_t)at;; i = (i + 1) & w->mask) {
-        const Entry *e = &w->entry[i];
-        if (e->made.op == (uint8_t)NOTHING) return NOTHING;
-        if (e->key != value || reads(e->made) & ~there || computed(w, e->made) != value) continue;
-        *made = e->made;
-        return (i + 1) & w->mask;
+    uint32_t i = (uint32_t)at;
+    if (at < 0) i = entry_of(w, value)->first;
+    else w->others++;
+    for (; i; i = w->way[i].next, w->others++) {
+        Made m = w->way[i].made;
+        if (reads(m) & ~there || computed(w, m) != value) continue;
+        return *made = m, w->way[i].next;
     }
+    return NOTHING;
 }
 
 #endif

@@ -52,9 +52,6 @@ LONGEST = 120
 IMPOSSIBLE = 10_000
 """Macros."""
 
-MOST_SUMS = 2
-"""Kernels at once: exchanges in plans of three large weights, some seventy macros, take twenty seconds before they look at a clock."""
-
 Values = tuple[int, ...]
 """One to three values, different and not zero, that are there at once: ascending, in units."""
 
@@ -86,9 +83,9 @@ class _Firsts:
 
 
 def large_weight_plans(sums: Sequence[Sum], depth: int, target: str) -> Iterator[Plan]:
-    """Plans of the sums (units of `2**-depth`; none zero) in macros, some that differ in how the weights are made; none for more than
-    `MOST_SUMS`, and where one of the sums has no weight that is large beside its others. They may take any registers."""
-    if target != "scamp5" or len(sums) > MOST_SUMS:
+    """Plans of the sums (units of `2**-depth`; none zero) in macros, some that differ in how the weights are made; none where one
+    of the sums has no weight that is large beside its others. They may take any registers."""
+    if target != "scamp5":
         return
     parts = [part for total in sums if (part := _parted(total, depth)) is not None]
     if not parts or len(parts) < len(sums):

@@ -30,27 +30,37 @@ FROM_5 = {1: TO_1, 2: TO_2, 4: TO_4, 5: ()}
 INSERTED = "INSERT INTO old_trials VALUES (:study, :number, :hash, :text, :metrics, :failure, :elapsed_s, :censored)"
 
 
+TO_6 = ("ALTER TABLE studies DROP COLUMN trials", "ALTER TABLE studies DROP COLUMN best")
+
+
 def make_older(url: str, version: int) -> None:
-    """Turn a store of today that nobody has open into one of an earlier version, 1, 2, 4 or 5."""
+    """Turn a store of today that nobody has open into one of an earlier version, 1, 2, 4, 5 or 6."""
     engine = sa.create_engine(url)
     with engine.begin() as connection:
-        connection.execute(sa.text(TRIALS_5))
-        found = connection.execute(sa.text("SELECT trials.*, names FROM trials JOIN metric_names ON names_id = id"))
-        for row in found.all():
-            text = row.candidate.replace(",", ", ") if row.candidate.startswith("[") else row.candidate
-            hashed = hashlib.blake2b(text.encode(), digest_size=16, person=b"censored" if row.censored else b"")
-            values = {
-                "study": row.study_id,
-                "number": row.number,
-                "hash": hashed.hexdigest(),
-                "text": text,
-                "metrics": json.dumps(dict(zip(json.loads(row.names), json.loads(row.metrics), strict=True))),
-                "failure": row.failure,
-                "elapsed_s": row.elapsed_s,
-                "censored": row.censored,
-            }
-            connection.execute(sa.text(INSERTED), values)
-        statements = ("DROP TABLE trials", "ALTER TABLE old_trials RENAME TO trials", "DROP TABLE metric_names")
-        for statement in (*statements, *FROM_5[version], f"UPDATE kilotune_meta SET schema_version = {version}"):
+        if version < 6:
+            _make_5(connection)
+        for statement in (*TO_6, *FROM_5.get(version, ()), f"UPDATE kilotune_meta SET schema_version = {version}"):
             connection.execute(sa.text(statement))
     engine.dispose()
+
+
+def _make_5(connection: sa.Connection) -> None:
+    """The trials of version 5."""
+    connection.execute(sa.text(TRIALS_5))
+    found = connection.execute(sa.text("SELECT trials.*, names FROM trials JOIN metric_names ON names_id = id"))
+    for row in found.all():
+        text = row.candidate.replace(",", ", ") if row.candidate.startswith("[") else row.candidate
+        hashed = hashlib.blake2b(text.encode(), digest_size=16, person=b"censored" if row.censored else b"")
+        values = {
+            "study": row.study_id,
+            "number": row.number,
+            "hash": hashed.hexdigest(),
+            "text": text,
+            "metrics": json.dumps(dict(zip(json.loads(row.names), json.loads(row.metrics), strict=True))),
+            "failure": row.failure,
+            "elapsed_s": row.elapsed_s,
+            "censored": row.censored,
+        }
+        connection.execute(sa.text(INSERTED), values)
+    for statement in ("DROP TABLE trials", "ALTER TABLE old_trials RENAME TO trials", "DROP TABLE metric_names"):
+        connection.execute(sa.text(statement))

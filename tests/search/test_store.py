@@ -91,8 +91,8 @@ def test_another_schema_version_is_refused_by_its_number(tmp_path: Path) -> None
     path = tmp_path / "studies.db"
     Store(str(path)).close()
     with sqlite3.connect(path) as connection:
-        connection.execute("UPDATE kilotune_meta SET schema_version = 7")
-    with pytest.raises(StoreError, match="schema version 7, and this kilotune reads version 6"):
+        connection.execute("UPDATE kilotune_meta SET schema_version = 8")
+    with pytest.raises(StoreError, match="schema version 8, and this kilotune reads version 7"):
         Store(str(path))
 
 

@@ -33,6 +33,8 @@ STUDY_CELLS: list[tuple[str, Any]] = [
     ("elapsed_s", "soon"),
     ("elapsed_s", float("inf")),
     ("created", "yesterday"),
+    ("trials", "many"),
+    ("trials", -1),
 ]
 TRIAL_CELLS: list[tuple[str, Any]] = [
     ("candidate", b"5"),

@@ -79,6 +79,36 @@ def test_a_procedure_that_the_budget_cut_short_has_no_answer() -> None:
     assert study.procedure is not None
 
 
+@dataclass(frozen=True)
+class OneCandidate(FlatProblem):
+    """Its procedure proposes one candidate, and may think for long after it."""
+
+    thinks_after: bool = False
+
+    def procedure(self) -> Procedure:
+        yield [{d.name: d.options[0] for d in self.decisions}]
+        if self.thinks_after:
+            time.sleep(30)
+            pytest.fail("it was waited for")
+
+
+def test_a_procedure_that_the_budget_just_sufficed_for_has_ended(tmp_path: Path) -> None:
+    space, store = OneCandidate(3, 2, 5), Store(str(tmp_path / "studies.db"))
+    study = Study.create(store, "just", space, "random", 0, procedure_first=True)
+    study.run(InProcessExecutor(space), Budget(trials=1))
+    assert study.procedure_ended
+    assert study.procedure == study.trials()[0]
+    assert store.study("just").request["procedure"]["ended"]
+
+
+def test_a_procedure_that_would_think_on_after_the_budget_has_not_ended() -> None:
+    space = OneCandidate(3, 2, 5, thinks_after=True)
+    study = Study(space, "random", procedure_first=True)
+    study.run(InProcessExecutor(space), Budget(seconds=0.2, trials=1))
+    assert not study.procedure_ended
+    assert study.procedure is None
+
+
 @pytest.mark.parametrize("first", [True, False])
 def test_a_resumed_study_goes_on_as_it_began(tmp_path: Path, first: bool) -> None:
     whole = Study(SPACE, "local", 3, procedure_first=first)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import sqlalchemy as sa
 from alembic import op
 
-from kilotune.search.schema import candidate_hash
+from kilotune.search.schema import candidate_hash, repeated_hash
 
 revision = "schema_2"
 down_revision = "schema_1"
@@ -16,7 +18,7 @@ _TRIALS = sa.table(
 
 
 def upgrade() -> None:
-    """Add the tables of processes and claims, and hash every stored candidate."""
+    """Add the tables of processes and claims, and hash every stored candidate; of equal ones, as the database is damaged, the first."""
     op.create_table(
         "tuners",
         sa.Column("study_id", sa.Integer, sa.ForeignKey("studies.id"), primary_key=True),
@@ -33,10 +35,13 @@ def upgrade() -> None:
     op.add_column("trials", sa.Column("candidate_hash", sa.String(32), nullable=False, server_default=""))
     connection = op.get_bind()
     query = sa.select(_TRIALS.c.study_id, _TRIALS.c.number, _TRIALS.c.candidate)
-    rows = [
-        {"of_study": study, "of_number": number, "hash": candidate_hash(str(text)).hex()}
-        for study, number, text in connection.execute(query)
-    ]
+    rows, known = list[dict[str, Any]](), set[tuple[int, bytes]]()
+    for study, number, text in connection.execute(query):
+        hashed = candidate_hash(str(text))
+        if (study, hashed) in known:
+            hashed = repeated_hash(number)
+        known.add((study, hashed))
+        rows.append({"of_study": study, "of_number": number, "hash": hashed.hex()})
     if rows:
         here = (_TRIALS.c.study_id == sa.bindparam("of_study")) & (_TRIALS.c.number == sa.bindparam("of_number"))
         connection.execute(sa.update(_TRIALS).where(here).values(candidate_hash=sa.bindparam("hash")), rows)

@@ -3,6 +3,7 @@ indices have no blanks."""
 
 from __future__ import annotations
 
+import contextlib
 import json
 import logging
 from collections.abc import Iterator, Sequence
@@ -11,7 +12,7 @@ from typing import Any
 import sqlalchemy as sa
 from alembic import op
 
-from kilotune.search.schema import candidate_hash
+from kilotune.search.schema import candidate_hash, repeated_hash
 
 revision = "schema_6"
 down_revision = "schema_5"
@@ -58,9 +59,21 @@ def upgrade() -> None:
             hashed = candidate_hash(str(candidate), bool(row["censored"]))
             changed = {"candidate": candidate, "candidate_hash": hashed, "names_id": ids[text], "metrics": metrics}
             values.append({**row, **changed})
-        connection.execute(_NEW.insert(), values)
+        _insert(connection, values)
     op.drop_table("trials")
     op.rename_table("trials_6", "trials")
+
+
+def _insert(connection: sa.Connection, rows: Sequence[dict[str, Any]]) -> None:
+    """Where a damaged candidate became that of another trial, the later one of the two has no hash of a candidate."""
+    with contextlib.suppress(sa.exc.IntegrityError), connection.begin_nested():
+        connection.execute(_NEW.insert(), rows)
+        return
+    for row in rows:
+        with contextlib.suppress(sa.exc.IntegrityError), connection.begin_nested():
+            connection.execute(_NEW.insert(), row)
+            continue
+        connection.execute(_NEW.insert(), {**row, "candidate_hash": repeated_hash(row["number"])})
 
 
 def _batches(connection: sa.Connection) -> Iterator[Sequence[dict[str, Any]]]:

@@ -14,6 +14,14 @@ from kilotune.experiments.comparison.run_news import RunFinished, RunNews
 PLAN = ComparisonPlan((Case("shiftry-protonn-digits", "shiftry", "", ("local", "random")),), 3, "3s")
 
 
+@pytest.mark.parametrize(("missing", "jobs", "left"), [(6, 2, 9), (5, 2, 9), (1, 2, 3), (6, 6, 3), (6, 4, 6)])
+def test_at_most_so_long_is_left_as_the_slowest_worker_takes(missing: int, jobs: int, left: int) -> None:
+    """Half a run is as long as a whole one."""
+    text = io.StringIO()
+    Console(file=text, width=80).print(ComparisonDisplay(PLAN, missing, jobs, quiet=True).drawn(0.0))
+    assert text.getvalue().splitlines()[0].rstrip() == f"{6 - missing} of 6 runs, at most {left} s left"
+
+
 @pytest.mark.parametrize("columns", [40, 80, 120])
 def test_every_running_run_is_told_whole_on_lines_of_its_own(columns: int) -> None:
     view = ComparisonDisplay(PLAN, 6, 2, quiet=True)

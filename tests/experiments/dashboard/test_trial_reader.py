@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import itertools
 import os
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 import sqlalchemy as sa
@@ -28,8 +30,9 @@ from kilotune.search.front import Front
 from kilotune.search.liveness import own_machine
 from kilotune.search.number_set import NumberSet
 from kilotune.search.schema import TUNERS
+from kilotune.search.space import Trial
 from kilotune.search.store import Store, StoreError, find_study
-from kilotune.search.stored_rows import StudyRow, TrialRow
+from kilotune.search.stored_rows import BestTrial, StudyRow, TrialRow
 from kilotune.search.study import Study
 from kilotune.search.telling_trials import telling_trials
 from tests.experiments.dashboard.serving import make_study
@@ -171,6 +174,43 @@ def test_the_overview_follows_what_is_stored(store: Store, tmp_path: Path, monke
     assert found.best == min(trials) - 1
     assert Overview(store, Heartbeats(store)).all_entries()[1].best == found.best  # read in one go, piece by piece
     assert found.changed > real.changed
+
+
+def test_a_list_reads_the_best_trial_only_where_the_store_knows_it(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As it ranks today; where it ranks otherwise all trials are asked."""
+    make_study(tmp_path / "studies.db", "real", trials=12)
+    read = list[int]()
+
+    def noting(*asked: Any) -> Iterator[Trial]:
+        for trial in measured(*asked):
+            read.append(trial.number)
+            yield trial
+
+    monkeypatch.setattr(overview, "measured", noting)
+    best = store.study("real").best
+    assert best is not None
+    (entry,) = Overview(store, Heartbeats(store)).all_entries()
+    assert read == [best.number]
+    with store.transaction() as connection:
+        text = BestTrial((best.rank[0], best.rank[1] - 1.0, *best.rank[2:]), best.number).text
+        connection.execute(sa.text("UPDATE studies SET best = :text"), {"text": text})
+    (whole,) = Overview(store, Heartbeats(store)).all_entries()
+    assert len(read) == 1 + 1 + 12
+    assert (whole.best, whole.feasible, whole.bound, whole.gap) == (entry.best, entry.feasible, entry.bound, entry.gap)
+
+
+def test_a_study_that_lost_trials_is_read_to_its_end(store: Store, tmp_path: Path) -> None:
+    make_study(tmp_path / "studies.db", "real", trials=12)
+    with store.transaction() as connection:
+        connection.execute(sa.text("UPDATE studies SET best = NULL"))
+        connection.execute(sa.text("DELETE FROM trials WHERE number = 7"))
+    watching = Overview(store, Heartbeats(store))
+    watching.all_entries()
+    entries, whole = watching.entries()
+    assert whole
+    assert entries[0].best is not None
 
 
 def test_a_watched_study_is_what_resuming_it_would_be(store: Store, tmp_path: Path) -> None:

@@ -70,6 +70,15 @@ def test_a_large_prime() -> None:
     assert first.cost <= 25
 
 
+def test_several_kernels_start_from_sums() -> None:
+    """From doublings these three began at 108 macros."""
+    sums = [single(77_777), single(54_321), single(123_457)]
+    plans = list(large_weight_plans(sums, DEPTH, "scamp5"))
+    assert {computed(plan) for plan in plans} == {tuple(sums)}
+    first = next(itertools.islice(shortest_program(sums, "scamp5", DEPTH), 1, None))
+    assert first.cost <= 60
+
+
 @pytest.mark.parametrize(
     "sums",
     [
