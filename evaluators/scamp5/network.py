@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -94,7 +93,6 @@ def run_network(text: str, network: ChipNetwork, images: npt.ArrayLike, chip: Ch
     return NetworkRun(np.concatenate(counts), np.concatenate(events))
 
 
-@cache
 def margin_of(text: str, side: int) -> int:
     """Rows and columns around an image in which a program may keep what it needs later, as far as the array goes; beyond, every register
     would hold 0 too. Raises as `array.run`."""
