@@ -61,7 +61,9 @@ def parameter_storage(program: ir.Program, parameters: Mapping[str, FloatArray])
             nonzero = int(np.count_nonzero(parameters[variable.name]))
             if variable.sparse:
                 rows, columns = variable.shape
-                result[variable.name] = ParameterStorage(max(nonzero, 1), (nonzero + rows) * (1 if columns < 256 else 2))
+                result[variable.name] = ParameterStorage(
+                    max(nonzero, 1), (nonzero + rows) * (1 if columns < 256 else 2)
+                )
             else:
                 result[variable.name] = ParameterStorage(variable.size)
     return result
