@@ -52,8 +52,8 @@ class ParameterStorage:
 
 
 def parameter_storage(program: ir.Program, parameters: Mapping[str, FloatArray]) -> dict[str, ParameterStorage]:
-    """Storage of every parameter that is used. A sparse one keeps its non-zero values, and per row the columns they stand in; one that is all
-    zeros keeps one, since C has no empty arrays."""
+    """Storage of every parameter that is used. A sparse one keeps its non-zero values, and per row the columns they stand in; one that is
+    all zeros keeps one, since C has no empty arrays."""
     result = {}
     used = ir.used_variables(program)
     for variable in program.variables:
