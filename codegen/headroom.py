@@ -1,8 +1,8 @@
-"""How large the values of a numerical model become on inputs that nobody has seen, and how much room a program has for them.
+"""How large the values of a model become on inputs that nobody has seen, and how much room a program has for them.
 
 Numbers that do not fit wrap around, from one end of the scale to the other, and in a program that returns numbers nothing hides that.
 Formats that just hold the values of the training samples are not enough: of n samples and one more, any is the largest with the same
-probability.
+probability. In a classifier it is the surest inputs whose class flips by it, which counts where the samples were few.
 """
 
 from __future__ import annotations
@@ -27,10 +27,19 @@ RARITY = 1000
 FEWEST_SAMPLES = 10
 """Fewer say too little of how values are distributed: they count as so many."""
 
+FEW_SAMPLES = 350
+"""Of a classifier with fewer training samples values wrap around on one new sample in hundreds, with more on one in thousands
+(docs/results-precision.md)."""
+
 
 def meets_new_numbers(program: ir.Program) -> bool:
     """Whether it returns numbers for inputs that are not known, which must not wrap around."""
     return program.result_kind is not ir.ResultKind.CLASS and program.input is not None
+
+
+def meets_surer_scores(program: ir.Program, samples: int) -> bool:
+    """Whether it returns classes for inputs that are not known and has so few training samples that others often lie further out."""
+    return program.result_kind is ir.ResultKind.CLASS and program.input is not None and samples < FEW_SAMPLES
 
 
 def share_beyond(samples: int) -> float:
@@ -129,15 +138,17 @@ class Headroom:
     largest: Mapping[str, float]
 
 
-def headroom(program: ir.Program, profile: Profile, bits: Sequence[int], scales: Sequence[int]) -> Headroom:
+def headroom(
+    program: ir.Program, profile: Profile, bits: Sequence[int], scales: Sequence[int], least_bits: int = 0
+) -> Headroom:
     """The room of a program whose variables have so many bits and these effective scales, in the order of `program.variables`. The input
-    does not count, which is held at the ends of its format, nor what tables of functions give."""
+    does not count, which is held at the ends of its format, nor what tables of functions give, nor variables of fewer than `least_bits`."""
     ends = _ends(program, profile)
     free = _not_looked_up(program)
     held = {
         variable.name: 2.0 ** (width - 1 - scale)
         for variable, width, scale in zip(program.variables, bits, scales, strict=True)
-        if variable.name in free and variable.name in profile.minimum
+        if variable.name in free and variable.name in profile.minimum and width >= least_bits
     }
     largest = {name: most for name, most in held.items() if most < ends.get(name, math.inf)}
     factors = (most / magnitude for name, most in largest.items() if (magnitude := profile.magnitude(name)) > 0)

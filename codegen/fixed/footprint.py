@@ -52,7 +52,8 @@ class ParameterStorage:
 
 
 def parameter_storage(program: ir.Program, parameters: Mapping[str, FloatArray]) -> dict[str, ParameterStorage]:
-    """Storage of every parameter that is used. A sparse one keeps its non-zero values, and per row the columns they stand in."""
+    """Storage of every parameter that is used. A sparse one keeps its non-zero values, and per row the columns they stand in; one that is
+    all zeros keeps one, since C has no empty arrays."""
     result = {}
     used = ir.used_variables(program)
     for variable in program.variables:
@@ -60,7 +61,9 @@ def parameter_storage(program: ir.Program, parameters: Mapping[str, FloatArray])
             nonzero = int(np.count_nonzero(parameters[variable.name]))
             if variable.sparse:
                 rows, columns = variable.shape
-                result[variable.name] = ParameterStorage(nonzero, (nonzero + rows) * (1 if columns < 256 else 2))
+                result[variable.name] = ParameterStorage(
+                    max(nonzero, 1), (nonzero + rows) * (1 if columns < 256 else 2)
+                )
             else:
                 result[variable.name] = ParameterStorage(variable.size)
     return result
@@ -100,7 +103,7 @@ class Footprint:
         self._names = [v.name for v in program.variables]
         self._temporaries = [index[name] for name in self.placer.interference.names]
         self._constant_bytes = sum(len(entries) * bits // 8 for bits, entries in quantised_tables(program))
-        works = [_work(operation, times) for operation, times in ir.executions(program.body)]
+        works = [_work(operation, times, program, parameters) for operation, times in ir.executions(program.body)]
         self._works = np.array(works, dtype=np.int64).reshape(-1, 2)
         operations = list(enumerate(ir.operations(program.body)))
         self._summing = [(row, o) for row, o in operations if isinstance(o, ir.MatMul | ir.Conv2D)]
@@ -187,7 +190,14 @@ class Footprint:
         return {f"{kind}_{width}": by_width[width][:, column] for column, kind in kinds for width in WIDTHS}
 
 
-def _work(operation: ir.Operation, times: int) -> tuple[int, int]:
-    """(multiplications, additions) of an operation that is executed so many times."""
+def _work(
+    operation: ir.Operation, times: int, program: ir.Program, parameters: Mapping[str, FloatArray]
+) -> tuple[int, int]:
+    """(multiplications, additions) of an operation that is executed so many times: of a sparse matrix only its non-zeros are multiplied,
+    and those of a row added."""
+    if isinstance(operation, ir.MatMul) and program.variable(operation.a.variable).sparse:
+        sums = times * operation.b.shape[1]
+        terms = np.count_nonzero(parameters[operation.a.variable].reshape(operation.a.shape), axis=1)
+        return sums * int(terms.sum()), sums * int(np.maximum(terms - 1, 0).sum())
     multiplies, adds = operation.work
     return times * operation.out.size * multiplies, times * operation.out.size * adds

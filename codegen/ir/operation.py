@@ -45,7 +45,7 @@ class OperationBase:
 
     @property
     def work(self) -> tuple[int, int]:
-        """Multiplications and additions at the accumulator's width, for one element of the result."""
+        """Multiplications and additions at the accumulator's width, for one element of the result; with zeros of sparse matrices."""
         return 0, 0
 
     @property

@@ -49,6 +49,9 @@ SEMANTICS = 4
 `expected_error` are measured, by which spaces rank; 3: features beyond the range of the input are its ends, not wrapped around; 4: flips
 are expected by the margins of inputs like the training samples, not by those of these samples themselves."""
 
+NON_ZEROS_COUNTED = 1
+"""Added for programs with sparse matrices, of whose products only those of non-zeros count as executed."""
+
 
 @dataclass(frozen=True)
 class Task:
@@ -93,7 +96,8 @@ class Task:
         streams = [*(["streaming"] if self.streaming else []), *(["overwritten"] if self.overwritten else [])]
         whole = [] if self.whole is None else [self.whole.program, dict(sorted(self.whole.parameters.items()))]
         parts = (self.program, used, self.features, self.expected_results, *scores, *streams, *whole)
-        return fingerprint("fixed-point task", SEMANTICS, *parts)
+        semantics = SEMANTICS + NON_ZEROS_COUNTED * any(variable.sparse for variable in self.program.variables)
+        return fingerprint("fixed-point task", semantics, *parts)
 
 
 def precision_metric(program: ir.Program) -> str:
@@ -124,7 +128,7 @@ class FixedPointEvaluator:
     uncertainty (`fidelity`), and `mean_absolute_error` against the targets where there are any, of a program with one
     result. Of both: `flash_bytes`,
     `ram_bytes`, `memory_bytes` (their sum), `input_bytes` (`Task.input_bytes`, which no other metric has), `demoted` (8-bit
-    variables), and executed `multiplies_W` and `adds_W` by width. With `timing` also `cycles` and
+    variables), and executed `multiplies_W` and `adds_W` by width, of sparse matrices those of non-zeros. With `timing` also `cycles` and
     `latency_ms`, as its cost table predicts them, `linked_bytes` where it knows what code takes, and those
     that `derived` computes from them. `in_place` lets results overwrite
     operands that die, `refine` improves placements (`codegen.fixed.footprint`). `profiler` observes the run of the float program.

@@ -26,7 +26,7 @@ from kilotune.codegen.fixed.parameter_rows import all_row_scales
 from kilotune.codegen.fixed.sequential_rounding import sequential_roundings
 from kilotune.codegen.fixed.shiftry import ShiftryLowering
 from kilotune.codegen.fixed.table import FixedBatch, unencoded
-from kilotune.codegen.headroom import magnitudes_beyond, meets_new_numbers
+from kilotune.codegen.headroom import magnitudes_beyond, meets_new_numbers, meets_surer_scores
 from kilotune.codegen.placement import PlacedVariables
 from kilotune.codegen.profile import Profiler
 from kilotune.evaluators.fixed_point.measuring import DerivedMetric, FixedPointEvaluator, Task, precision_metric
@@ -48,6 +48,7 @@ from kilotune.spaces.shiftry.formats import (
     offered_formats,
     parse_format,
     roomy_formats,
+    wide_roomy_formats,
 )
 from kilotune.spaces.shiftry.program_decisions import ROUNDING, ProgramDecisions
 from kilotune.spaces.shiftry.ram_limit import FitLimit
@@ -244,19 +245,26 @@ class ShiftryCandidates:
         return most is None or held is None or held.largest_array_bytes(form.bits) <= most
 
     def _all_formats_of(self, variable: ir.Variable, offered: Offered) -> Sequence[Format]:
+        magnitude = self.profile.magnitude(variable.name)
         if self.meets_new_numbers:
             return roomy_formats(variable.role, self._magnitudes_beyond[variable.name], offered)
-        magnitude = self.profile.magnitude(variable.name)
+        if self.meets_surer_scores and variable.role is ir.Role.TEMPORARY:
+            return wide_roomy_formats(variable.role, magnitude, self._magnitudes_beyond[variable.name], offered)
         return offered_formats(variable.role, magnitude, offered, headroom=self.has_room(variable))
 
     @property
     def meets_new_numbers(self) -> bool:
-        """Whether its variables have room for values beyond those of the training samples."""
+        """Whether all its variables have room for values beyond those of the training samples."""
         return meets_new_numbers(self.task.program)
+
+    @property
+    def meets_surer_scores(self) -> bool:
+        """Whether its temporaries of 16 and 32 bits have such room."""
+        return meets_surer_scores(self.task.program, len(self.task.features))
 
     @cached_property
     def _magnitudes_beyond(self) -> Mapping[str, float]:
-        """What variables of a numerical model must have room for, since nothing hides what wraps around."""
+        """What variables must have room for that are to have it."""
         return magnitudes_beyond(self.task.program, self.task.parameters, self.task.features, self.profile)
 
     def has_room(self, variable: ir.Variable) -> bool:
@@ -276,14 +284,13 @@ class ShiftryCandidates:
 
     def _listed_formats(self) -> tuple[npt.NDArray[np.int64], tuple[ParameterEncoding, ...]]:
         """Computed bits, scale and number of the encoding [options, 3] of all options, one after another; the encodings."""
-        aligned = self._aligned
         encodings: dict[ParameterEncoding, int] = {}
         listed = []
         for decision in self.format_decisions:
             for option in decision.options:
                 form = parse_format(str(option))
                 encoding = form.encoding(
-                    decision.name in aligned,
+                    decision.name in self._aligned,
                     self._roundings.get(decision.name),
                     self._row_scales.get(decision.name, {}),
                 )

@@ -131,6 +131,13 @@ def roomy_formats(role: ir.Role, magnitude: float, offered: Offered) -> Sequence
     return [form for form in formats if form.scale <= get_scale(magnitude, form.bits)]
 
 
+def wide_roomy_formats(role: ir.Role, magnitude: float, beyond: float, offered: Offered) -> Sequence[Format]:
+    """Those of 16 and 32 bits that hold `beyond`, where a bit of room costs next to nothing, and what is offered of fewer for `magnitude`,
+    where it costs more than is lost by values that wrap around."""
+    first, *others = (form for form in roomy_formats(role, beyond, offered) if form.bits > DEMOTED_BITS)
+    return [first, *(form for form in offered_formats(role, magnitude, offered) if form.bits <= DEMOTED_BITS), *others]
+
+
 def offered_formats(role: ir.Role, magnitude: float, offered: Offered, *, headroom: bool = False) -> Sequence[Format]:
     """The formats of a variable, the best guess first: 16 bits, then 8, then fewer. `headroom`: the data-driven scale of 16 bits is taken
     to be half of what holds `magnitude`."""

@@ -39,6 +39,9 @@ STATES_WITH_ROOM = 8
 ROOM_BEYOND = 16
 """Added for numerical models, all of whose variables have room for values beyond those of the training samples."""
 
+WIDE_ROOM = 32
+"""Added for classifiers with few training samples, whose temporaries of 16 and 32 bits have such room."""
+
 
 class ShiftrySpace(ShiftryCandidates):
     """The bitwidth and the scale of every variable: flat decisions, the best guess of each first."""
@@ -72,6 +75,8 @@ class ShiftrySpace(ShiftryCandidates):
         semantics += TABLES_AS_STORED if self.profile.exponents else 0
         if self.meets_new_numbers:
             semantics += ROOM_BEYOND
+        elif self.meets_surer_scores:
+            semantics += WIDE_ROOM
         elif any(map(self.has_room, self.task.program.variables)):
             semantics += STATES_WITH_ROOM
         return fingerprint(self.name, semantics, self.task.fingerprint, self.options)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from kilotune.codegen import ir
+from kilotune.codegen.headroom import FEW_SAMPLES
 from kilotune.evaluators.fixed_point.measuring import Task
 from tests.codegen.fixed.programs import HERE, variable
 
@@ -51,3 +54,10 @@ def small_network(seed: int = 0) -> Task:
 
     labels = run_float(program, parameters, features).labels.astype(np.float64)
     return Task(program, parameters, features, labels)
+
+
+def of_many_samples(task: Task) -> Task:
+    """The same samples again and again, until they are so many that variables of a classifier have no room beyond them."""
+    assert task.targets is not None
+    times = -(-FEW_SAMPLES // len(task.features))
+    return replace(task, features=np.tile(task.features, (times, 1)), targets=np.tile(task.targets, times))

@@ -11,13 +11,15 @@ from kilotune.codegen.emit.targets.recording import Export
 
 BAUD = 115200
 
+_HEADERS = ("#include <string.h>", "#include <math.h>", "#include <stdlib.h>")
+
 
 def sketch(export: Export, usage: str) -> str:
     """C++ for the Arduino core; `usage`: the lines that say what to do with it."""
     face = export.source.interface
     real = face.kind is ir.ResultKind.REAL
     lines = [f"/* A fixed-point model on an Arduino. Written by kilotune; changes will be lost.\n *\n{usage} */"]
-    lines += ['#include "model.h"', '#include "samples.h"', "", "#include <string.h>", "#include <math.h>", ""]
+    lines += ['#include "model.h"', '#include "samples.h"', "", *_HEADERS, ""]
     if face.input_bits:
         lines += ["#define FRAME (MODEL_FEATURES / MODEL_FRAMES)"] if face.pushed else []
         lines += [f"static {face.input_type} x[{'FRAME' if face.pushed else 'MODEL_FEATURES'}];"]
@@ -28,7 +30,7 @@ def sketch(export: Export, usage: str) -> str:
     lines += ["    run_recorded();"]
     if face.input_bits:
         lines += ['    Serial.println(F("type a sample: " TEXT(MODEL_FEATURES) " numbers"));']
-    lines += ["}", "", *_loop(export)]
+    lines += ["}", "", *(_TYPED if face.input_bits else ()), *_loop(export)]
     return "\n".join(lines) + "\n"
 
 
@@ -139,6 +141,23 @@ def _frame_by_frame(function: str) -> list[str]:
     ]
 
 
+_TYPED = (
+    "/* The number that begins with the next character and ends before a space, a comma, a semicolon, a new line, or a second without any.",
+    " * Serial.parseFloat() reads neither exponents nor more than nine digits. */",
+    "static float typed_number()",
+    "{",
+    "    char text[40], next;",
+    "    uint8_t length = 0;",
+    "    while (Serial.readBytes(&next, 1) == 1 && next > ' ' && next != ',' && next != ';') {",
+    "        if (length < sizeof text - 1) text[length++] = next;",
+    "    }",
+    "    text[length] = 0;",
+    "    return (float)strtod(text, NULL);",
+    "}",
+    "",
+)
+
+
 def _loop(export: Export) -> list[str]:
     face = export.source.interface
     if not face.input_bits:
@@ -159,11 +178,11 @@ def _loop(export: Export) -> list[str]:
         "    static uint16_t received = 0;",
         "    const int next = Serial.peek();",
         "    if (next < 0) return;",
-        "    if (next != '-' && next != '.' && (next < '0' || next > '9')) {",
+        "    if (next != '+' && next != '-' && next != '.' && (next < '0' || next > '9')) {",
         "        Serial.read();",
         "        return;",
         "    }",
-        f"    x[{place}] = {feature_function(export.source.name)}(received, Serial.parseFloat());",
+        f"    x[{place}] = {feature_function(export.source.name)}(received, typed_number());",
         *taken,
         "    print_result();",
         "    Serial.println();",

@@ -11,6 +11,8 @@ from kilotune.codegen.headroom import headroom, meets_new_numbers, samples_beyon
 from kilotune.evaluators.fixed_point.fresh_inputs import FreshInputs
 from kilotune.experiments.problems.fixed_point.model import TunedModel
 from kilotune.search.space import Trial
+from kilotune.spaces.shiftry.candidates import ShiftryCandidates
+from kilotune.spaces.shiftry.formats import DEFAULT_BITS
 from kilotune.spaces.shiftry.pruned_space import PrunedSpace
 from kilotune.spaces.shiftry.quantised_space import QuantisedSpace
 
@@ -21,21 +23,24 @@ LEAST_FLIPS_ADVISED = 0.01
 @dataclass(frozen=True)
 class RoomLeft:
     """`factor`: by how much the largest values of the training samples may be exceeded before one wraps around, None where nothing can;
-    `beyond`: of `samples` validation samples those that do, None where none were held out."""
+    `beyond`: of `samples` validation samples those that do, None where none were held out; `wide`: of which all that is said of values in
+    16 and 32 bits only."""
 
     factor: float | None
     beyond: int | None
     samples: int
+    wide: bool = False
 
     def sentence(self) -> str:
         """What the summary says."""
+        values = "values of 16 bits and more" if self.wide else "values"
         if self.factor is None:
             return "No value can wrap around, whatever the input."
         counts = (
             "" if self.beyond is None else f"; of {counted(self.samples, 'validation sample')} {self.beyond} go beyond"
         )
         return (
-            f"Room for new samples: values may be {self.factor:.3g} times as large as those of the training samples "
+            f"Room for new samples: {values} may be {self.factor:.3g} times as large as those of the training samples "
             f"before one wraps around{counts}."
         )
 
@@ -46,20 +51,27 @@ class RoomLeft:
 
 
 def room_left(problem: TunedModel, trial: Trial, held_out: Dataset | None) -> RoomLeft | None:
-    """The room of a candidate of a numerical model; None for classifiers, whose errors are known as flips, for programs without an
-    input, and where the file's integers are kept, which end where their types do."""
+    """The room of a candidate of a numerical model, and of a classifier with few training samples that of values in 16 bits and more, if
+    any can wrap around; None for other classifiers, whose errors are known as flips, for programs without an input, and where the file's
+    integers are kept, which end where their types do."""
     own = problem.of_candidate(trial.assignment)
     space = own.space
-    if isinstance(space, QuantisedSpace | PrunedSpace) or not meets_new_numbers(space.task.program):
+    if isinstance(space, QuantisedSpace | PrunedSpace):
+        return None
+    task = space.task
+    wide = isinstance(space, ShiftryCandidates) and space.meets_surer_scores
+    if not wide and not meets_new_numbers(task.program):
         return None
     batch = own.lower(trial.assignment)
-    room = headroom(batch.program, space.profile, batch.bits[0].tolist(), batch.scales[0].tolist())
+    bits = batch.bits[0].tolist()
+    room = headroom(batch.program, space.profile, bits, batch.scales[0].tolist(), DEFAULT_BITS if wide else 0)
+    if wide and not room.largest:
+        return None
     beyond = None
     if held_out is not None:
-        beyond = samples_beyond(batch.program, space.task.parameters, held_out.features, room)
-    return RoomLeft(
-        room.factor if math.isfinite(room.factor) else None, beyond, 0 if held_out is None else len(held_out.features)
-    )
+        beyond = samples_beyond(batch.program, task.parameters, held_out.features, room)
+    factor = room.factor if math.isfinite(room.factor) else None
+    return RoomLeft(factor, beyond, 0 if held_out is None else len(held_out.features), wide)
 
 
 def flips_advised(problem: TunedModel, trial: Trial) -> str | None:

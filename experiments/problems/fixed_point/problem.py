@@ -127,7 +127,7 @@ class ModelProblem(TunedModel):
         return profile_program(self.of_candidate(trial.assignment).at_level(level), trial, measured)
 
     def details(self, trial: Trial) -> dict[str, Any]:
-        """How the program divides, how much room there is of a numerical model, and how many channels were equalised, where that was asked
+        """How the program divides, how much room for new samples is stated, and how many channels were equalised, where that was asked
         for."""
         equalised = {} if self.equalised_channels is None else {"equalised_channels": self.equalised_channels}
         room = room_left(self, trial, self.held_out)

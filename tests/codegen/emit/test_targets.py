@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import configparser
+import itertools
 import shutil
 import subprocess
 from collections.abc import Sequence
@@ -13,6 +14,7 @@ import numpy as np
 import pytest
 
 from kilotune.codegen import ir
+from kilotune.codegen.arrays import FloatArray, IntArray
 from kilotune.codegen.emit.c import CSource, emit_c
 from kilotune.codegen.emit.project import project_files, project_names
 from kilotune.codegen.emit.targets.recording import Recording
@@ -130,16 +132,24 @@ def build_sketch(core: list[Path], folder: Path, into: Path, prepended: str = "A
     return into / "sketch.elf"
 
 
+def amid_units(integers: IntArray, scale: int) -> FloatArray:
+    """Numbers that become these integers, toward zero, also where they are read with an error in the last place."""
+    return (integers + 0.5 * np.sign(integers)) / 2.0**scale
+
+
 @needs_avr
 @needs_core
 @needs_simavr
 @pytest.mark.parametrize(("kind", "level"), [(ir.ResultKind.CLASS, "Os"), (ir.ResultKind.REAL, "O2")])
 def test_arduino_sketch_runs(kind: ir.ResultKind, level: str, tmp_path: Path, core: list[Path]) -> None:
-    """On a simulated Uno every recorded sample gives what the simulator of the search said, and a typed one an answer."""
+    """On a simulated Uno every recorded sample gives what the simulator of the search said, and so does a typed one, in any notation."""
     source, recording = recorded(kind)
     write_project(tmp_path / "digits", source, recording, {}, "arduino", level)
     elf = build_sketch(core, tmp_path / "digits", tmp_path / "build")
-    typed = " ".join(f"{v / 2.0**source.interface.input_scale:.8f}" for v in recording.inputs[3]) + "\n"
+    numbers = amid_units(recording.inputs[3], source.interface.input_scale)
+    notations = itertools.cycle(("{:.8f} ", "{:+.17e}, ", "{:.12f}\t", "{:.8E};"))
+    typed = "".join(notation.format(number) for notation, number in zip(notations, numbers, strict=False))
+    typed = typed.rstrip(";, \t") + "\n"  # a line that begins after the answer is waited for
     lines = read_serial(elf, "on average", typed)
     samples = [line for line in lines if line.startswith("sample ")]
     assert len(samples) == len(recording)
@@ -147,6 +157,9 @@ def test_arduino_sketch_runs(kind: ir.ResultKind, level: str, tmp_path: Path, co
     if kind is ir.ResultKind.CLASS:
         assert [int(line.split("label ")[1].split(",")[0]) for line in samples] == recording.outputs[:, 0].tolist()
         assert lines[-1].strip() == f"label {recording.outputs[3, 0]}"
+    else:
+        said = [float(number) for number in lines[-1].split()[1:]]
+        np.testing.assert_allclose(said, recording.outputs[3] / 2.0**source.interface.result_scale, atol=1e-6)
     assert any(f"{len(recording)} of {len(recording)} outputs equal" in line for line in lines)
 
 
@@ -174,8 +187,8 @@ def test_arduino_sketch_is_called_with_each_frame(frames: int, each: int, tmp_pa
     write_project(tmp_path / "digits", source, recording, {}, "arduino-steps")
     assert f"#define MODEL_FRAMES {frames}\n" in (tmp_path / "digits" / "model.h").read_text()
     elf = build_sketch(core, tmp_path / "digits", tmp_path / "build")
-    scale = 2.0**source.interface.input_scale
-    typed = " ".join(f"{v / scale:.8f}" for v in recording.inputs[2]) + "\n"
+    numbers = amid_units(recording.inputs[2], source.interface.input_scale)
+    typed = " ".join(f"{number:.8f}" for number in numbers) + "\n"
     lines = read_serial(elf, "on average", typed)
     compared = [line.split(", ")[1] for line in lines if line.startswith("sample ")]
     assert compared == ["equal", "DIFFERENT"] + ["equal"] * (len(recording) - 2)

@@ -60,7 +60,31 @@ def test_validation_samples_that_go_beyond_are_counted(tmp_path: Path) -> None:
     assert counted["validation_samples_beyond"] == (values >= held).sum() > 10
 
 
-def test_classifiers_have_no_such_line() -> None:
+def test_of_a_classifier_with_few_samples_the_room_of_16_bits_is_stated(tmp_path: Path) -> None:
+    weights = np.array([[0.9, -0.4, 0.6], [-0.3, 0.8, 0.1]])
+    features = np.random.default_rng(0).uniform(-1, 1, (60, 3))
+    (tmp_path / "model.sd").write_text(
+        "let X = (3, 1) in [-1.0, 1.0] in let W = (2, 3) in [-1.0, 1.0] in argmax(W * X)\n"
+    )
+    np.save(tmp_path / "W.npy", weights)
+    np.save(tmp_path / "train.npy", np.column_stack([(features @ weights.T).argmax(axis=1), features]))
+    options = read_options("shiftry", CommandOptions({"validation": 0.5}))
+    problem = build_problem(TuneRequest("shiftry", str(tmp_path), "refine", 0, options))
+    for option, bits in ((0, 16), (1, 8)):
+        chosen = {decision.name: decision.options[option] for decision in problem.space.decisions}
+        chosen["X"] = problem.space.decisions[0].options[0]
+        (score,) = (decision for decision in problem.space.decisions if decision.name not in ("X", "W"))
+        assert str(score.options[option]).startswith(f"int{bits}@")
+        trial = Trial(0, chosen, problem.space.evaluate([chosen])[0])
+        lines = [line for line in problem.lines(trial) if "Room" in line]
+        assert len(lines) == (bits == 16)
+        if lines:
+            assert problem.details(trial)["headroom"] >= 1.7
+            assert lines[0].startswith("Room for new samples: values of 16 bits and more may be ")
+            assert lines[0].endswith("before one wraps around; of 30 validation samples 0 go beyond.")
+
+
+def test_classifiers_with_many_samples_have_no_such_line() -> None:
     problem = build_problem(TuneRequest("shiftry", str(resolve_input("protonn-cancer")), "refine"))
     first = {decision.name: decision.options[0] for decision in problem.space.decisions}
     trial = Trial(0, first, problem.space.evaluate([first])[0])
