@@ -156,7 +156,7 @@ _ROUNDED = """\
     r += (int32_t)((UINT32_C(1) << n) >> 1) - (n != 0 && r < 0);
     return r >> n;
 """
-"""Rounding of magnitudes below 2**30, to which half of the divisor can be added."""
+"""The end of a function for magnitudes below 2**30: half of the divisor can be added to them."""
 
 _ROUNDED_WIDE = """\
     return n == 0 ? r : (((r - (r < 0)) >> (n - 1)) + 1) >> 1;
