@@ -28,8 +28,7 @@ FEWEST_SAMPLES = 10
 """Fewer say too little of how values are distributed: they count as so many."""
 
 FEW_SAMPLES = 350
-"""Of a classifier with fewer training samples values wrap around on one new sample in hundreds, with more on one in thousands
-(docs/results-precision.md)."""
+"""With fewer training samples a classifier's values wrap around on one new sample in hundreds, with as many or more on one in thousands."""
 
 
 def meets_new_numbers(program: ir.Program) -> bool:

@@ -50,23 +50,23 @@ class WithoutRoom(ShiftrySpace):
     meets_surer_scores = False
 
 
-class Seen(NamedTuple):
+class FlipsOnNew(NamedTuple):
     """Per cent of the new samples that change class, and of those that have a value beyond its format and change class."""
 
     flipped: float
     beyond: float
 
 
-def seen_of(space: ShiftrySpace, chosen: Assignment, new: Task) -> Seen:
+def seen_of(space: ShiftrySpace, chosen: Assignment, new: Task) -> FlipsOnNew:
     """A candidate on new samples."""
     batch, evaluator = space.lower([chosen]), space.evaluator.on(new)
     flipped = evaluator.simulator.run(batch)[0, :, 0] != evaluator.float_outputs[:, 0]
     room = headroom(batch.program, space.profile, batch.bits[0].tolist(), batch.scales[0].tolist())
     beyond = samples_beyond(batch.program, space.task.parameters, new.features[flipped], room) if flipped.any() else 0
-    return Seen(100.0 * float(flipped.mean()), 100.0 * beyond / len(flipped))
+    return FlipsOnNew(100.0 * float(flipped.mean()), 100.0 * beyond / len(flipped))
 
 
-def found_of(kind: type[ShiftrySpace], task: Task, new: Task, trials: int) -> Iterator[tuple[str, Seen]]:
+def found_of(kind: type[ShiftrySpace], task: Task, new: Task, trials: int) -> Iterator[tuple[str, FlipsOnNew]]:
     """By the words of the table."""
     space = kind(task, ShiftryOptions())
     first = {decision.name: decision.options[0] for decision in space.decisions}
@@ -116,7 +116,7 @@ def main() -> None:
     print("|---|---|---|---|---|")
     with tempfile.TemporaryDirectory(prefix="kilotune-room-") as folder:
         for samples in map(int, given.samples.split(",")):
-            rows: dict[str, list[tuple[Seen, Seen]]] = {}
+            rows: dict[str, list[tuple[FlipsOnNew, FlipsOnNew]]] = {}
             for bundle in bundled(given.models, samples) if given.models else generated(samples, Path(folder)):
                 tasks = task_of(bundle, bundle.train), task_of(bundle, bundle.test)
                 found = [dict(found_of(kind, *tasks, given.trials)) for kind in (WithoutRoom, WithRoom)]
