@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from itertools import pairwise
+from itertools import pairwise, product
 
 import numpy as np
 import pytest
@@ -88,3 +88,40 @@ def test_other_buffers_have_no_such_order() -> None:
 def test_the_search_begins_from_it() -> None:
     instance = bands(300, 3)
     assert next(minimise_peak(BufferArrays.of(instance), HEIGHT)).peak_bytes == HEIGHT
+
+
+def grid_filling(points: int, addresses: int, seed: int) -> Instance:
+    """Each free cell of a grid, in order, is the corner of a rectangle of what is free there. Many end at a point of time."""
+    rng = random.Random(seed)
+    times = [0, *sorted(rng.sample(range(1, 20 * points), points - 1)), 20 * points]
+    bytes_to = [0, *sorted(rng.sample(range(1, HEIGHT), addresses - 1)), HEIGHT]
+    taken: set[tuple[int, int]] = set()
+    rows: list[tuple[int, int, int]] = []
+    for at, low in product(range(points), range(addresses)):
+        if (at, low) in taken:
+            continue
+        high = low + 1
+        while high < min(addresses, low + rng.randint(1, 6)) and (at, high) not in taken:
+            high += 1
+        until = at + 1
+        while until < min(points, at + rng.randint(1, 6)) and not taken & {(until, y) for y in range(low, high)}:
+            until += 1
+        taken |= set(product(range(at, until), range(low, high)))
+        rows.append((times[at], times[until], bytes_to[high] - bytes_to[low]))
+    return Instance("grid", tuple(Buffer(str(number), *row) for number, row in enumerate(rng.sample(rows, len(rows)))))
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_of_many_that_end_at_a_point_those_belong_together_that_are_as_large_as_what_follows(seed: int) -> None:
+    assert checked_peak(grid_filling(60, 24, seed)) == HEIGHT
+
+
+def test_sizes_that_are_the_same_by_chance_leave_nothing_that_ends_for_nothing() -> None:
+    """Of three that began together the middle one ends beside one from outside: no order, and what begins is as large as one of the two."""
+    began = [(0, 1, 9), (0, 2, 4), (0, 3, 4), (0, 4, 3)]
+    block = [(1, 2, 2), (1, 3, 2), (1, 4, 5)]
+    after = [(2, 5, 6), (3, 5, 6), (4, 5, 5)]
+    rows = began + block + after
+    assert (
+        stacked(BufferArrays.of(Instance("chance", tuple(Buffer(str(n), *row) for n, row in enumerate(rows))))) is None
+    )
