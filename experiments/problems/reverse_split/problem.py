@@ -78,6 +78,10 @@ WITHOUT_MACROS = (
     f"(--target {SCAMP5.name} searches programs of macros)."
 )
 WITHOUT_NETWORK = "There is no C++ of the whole network: "
+KEPT_RESULTS = (
+    "The results stay to the end, which leaves the last kernel one register beside the image. "
+    f"With --registers {len(REGISTERS) - 1} they are read as they finish, which takes fewer instructions where weights are large."
+)
 WITHOUT_COMPILER = "Without a C compiler no program is improved or proved beyond its splits: see `tune doctor`."
 
 
@@ -198,7 +202,7 @@ class KernelProblem(ExportsTexts):
         missing = [] if load_kernel() else [WITHOUT_COMPILER]
         if self.measured is not None:
             missing.insert(0, self.measured.sentence(text))
-        missing += [*self.macro_sentences(text, made), *self.network_sentences(text, made)]
+        missing += [*self.macro_sentences(text, made), *self.network_sentences(text, made), *self.kept_sentences()]
         said = [*self.position_sentences(made), *self.approximation_sentences(made), *missing]
         return [text.rstrip("\n"), cost, *said]
 
@@ -212,6 +216,12 @@ class KernelProblem(ExportsTexts):
             return []
         there = _macros(text, made.sums, made.depth, " ".join(self.position_sentences(made)))
         return [WITHOUT_MACROS] if there is None else []
+
+    def kept_sentences(self) -> list[str]:
+        """What it costs to keep one result fewer than the chip has registers; empty for other numbers."""
+        problem = self.space.problem
+        kept = len(set(problem.wanted)) + 1 == problem.registers == len(REGISTERS)
+        return [KEPT_RESULTS] if kept else []
 
     def network_sentences(self, text: str, made: ApproximatedSet) -> list[str]:
         """Why there is no C++ of a network though there is one of its program; empty where there is, and without a network."""
