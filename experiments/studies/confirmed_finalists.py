@@ -49,13 +49,18 @@ def chosen_finalist(
     `tell` hears what is being done."""
     return (
         linked_finalist(problem, study, result, is_over, tell)
-        or confirmed_finalist(problem, study, result, paper, is_over)
-        or measured_finalists(problem, study, result, paper, is_over)
+        or confirmed_finalist(problem, study, result, paper, is_over, tell)
+        or measured_finalists(problem, study, result, paper, is_over, tell)
     )
 
 
 def confirmed_finalist(
-    problem: Problem, study: Study, result: Result, paper: Trial | None, is_over: Callable[[], bool]
+    problem: Problem,
+    study: Study,
+    result: Result,
+    paper: Trial | None,
+    is_over: Callable[[], bool],
+    tell: Callable[[str], None] = unheard,
 ) -> MeasuredFinalists | None:
     """The procedure's answer, kept with the study, where the best has the same losses as it in all that comes before precision and is not
     surely more precise. None where it is, and where the two cannot be compared."""
@@ -65,6 +70,7 @@ def confirmed_finalist(
         return None
     if not _differ_in_precision(study, result, best, answer):
         return None
+    tell("running the best and the procedure's answer on made-up inputs")
     found = made_in_time(is_over, partial(problem.paired_flips, best, answer))
     if found is None or not (found.only_first or found.only_second) or _is_surely_better(found):
         return None
