@@ -260,6 +260,19 @@ class HasShortSearch(Protocol):
 
 
 @runtime_checkable
+class MayHaveSlowProcedure(Protocol):
+    """Ability: knows that to find or to measure what its procedure proposes takes seconds of work, where a search has something better
+    before. Where a budget counts seconds the search has its turn first."""
+
+    procedure_takes_long: bool
+
+
+def procedure_takes_long(space: object) -> bool:
+    """Whether a space says so of its procedure."""
+    return isinstance(space, MayHaveSlowProcedure) and space.procedure_takes_long
+
+
+@runtime_checkable
 class HasSize(Protocol):
     """Ability: the number of candidates is known."""
 

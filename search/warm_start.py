@@ -9,6 +9,9 @@ strategy has the rest: a search that never began would have nothing to show but 
 less than that, and the procedure its turn where it is given up. A study keeps how far the procedure came. What ended once is thought
 again when it is resumed, however long that takes; a thought that was given up only where there is more time for it now, and then the
 budget counts it. A short search has its turn whenever a study is resumed.
+
+What a procedure proposes may itself take seconds to measure, which nothing limits but the budget. So where a space says that its procedure
+takes long, the strategy has a share of the time before it, behind the fallback.
 """
 
 from __future__ import annotations
@@ -33,6 +36,7 @@ from kilotune.search.space import (
     Space,
     Trial,
     answers_always,
+    procedure_takes_long,
 )
 from kilotune.search.strategy import UNKNOWN_BOUND, ClockAware, Outcome, SteppedStrategy, Steps, Strategy, TimeAware
 
@@ -41,6 +45,9 @@ THOUGHT_SHARE = 0.5
 
 SHORT_SHARE = 0.4
 """How much of it a short search has."""
+
+SEARCH_SHARE = 0.5
+"""How much of it the strategy has before a procedure that takes long."""
 
 
 @dataclass(frozen=True)
@@ -149,6 +156,9 @@ class WarmStartedStrategy:
         self.given_up: GivenUp | None = None
         self._before = before
         self._proposed = 0  # by the warm start
+        self._searches_first = procedure_takes_long(space) and self._has_procedure
+        self._searched_until_s: float | None = None  # of a strategy that has its turn first
+        self._searches = False  # what was proposed last is the strategy's
 
     @property
     def outcome(self) -> Outcome | None:
@@ -172,7 +182,7 @@ class WarmStartedStrategy:
     @property
     def hurdle(self) -> Rank | None:
         """That of the strategy; what comes before it is measured whole."""
-        return None if self._opens or self._named is None else self._named.hurdle
+        return self._named.hurdle if self._searches and self._named is not None else None
 
     def allow(self, seconds: float) -> None:
         self._seconds_left = seconds
@@ -187,12 +197,26 @@ class WarmStartedStrategy:
             self._strategy.count_by(clock)
 
     def propose(self, count: int) -> list[Assignment]:
-        if self._opens:
+        self._searches = not self._opens or self._search_is_first()
+        if not self._searches:
             proposals = self._opening(count)
             if self._opens:
                 return proposals
-            self.procedure = self._last if self.procedure_ended else None
+            self._searches, self.procedure = True, self._last if self.procedure_ended else None
         return self._strategy.propose(count)
+
+    def _search_is_first(self) -> bool:
+        """Whether the strategy has its turn before a procedure that takes long, and how long it may think, which it is told."""
+        waits = self._warm_start.fallback is not None and not self._proposed
+        if not self._searches_first or waits or math.isinf(self._seconds_left) or self._strategy.outcome is not None:
+            return False
+        if self._searched_until_s is None:
+            self._searched_until_s = self._clock() + SEARCH_SHARE * self._seconds_left
+        left_s = self._searched_until_s - self._clock()
+        self._searches_first = left_s > 0
+        if self._searches_first and isinstance(self._strategy, TimeAware):
+            self._strategy.allow(left_s)
+        return self._searches_first
 
     def _opening(self, count: int) -> list[Assignment]:
         """What the warm start proposes; nothing where it thinks for too long, and then never again. A fallback takes what it takes: where a
@@ -235,7 +259,7 @@ class WarmStartedStrategy:
             self.procedure = self._last if self.procedure_ended else None
 
     def learn(self, trials: Sequence[Trial]) -> None:
-        if self._opens:
+        if self._opens and not self._searches:
             if trials and self._warm_start.at_procedure:  # a procedure may come to no answer; the fallback is not its
                 self._last = trials[-1]
             self._stepped.learn(trials)

@@ -9,7 +9,7 @@ from typing import Any
 
 from kilotune.experiments.studies.command_time import made_in_time, never
 from kilotune.search.result import Result, Status
-from kilotune.search.space import HasProcedure, Trial
+from kilotune.search.space import HasProcedure, Trial, procedure_takes_long
 from kilotune.search.study import Study
 
 
@@ -79,7 +79,8 @@ def procedure_in_time(
     if is_over is not never and study.procedure_first and result.status not in ENDED_EARLY:
         if study.procedure_given_up is not None:
             return ProcedureOutcome(ProcedureState.GIVEN_UP)
-        return ProcedureOutcome(ProcedureState.NOT_ENDED, seconds=result.elapsed_s)
+        began_at_once = not procedure_takes_long(study.space)
+        return ProcedureOutcome(ProcedureState.NOT_ENDED, seconds=result.elapsed_s if began_at_once else None)
     measured = made_in_time(is_over, lambda: (measure(),))
     if measured is None:
         return ProcedureOutcome(ProcedureState.NOT_ENDED)

@@ -86,13 +86,18 @@ class MemorySpace(MemoryCandidates):
         return {name: answers[name] for name in sorted(answers, key=lambda n: 0 if n == ALLOCATOR else int(n))}
 
     def fallback(self) -> Assignment | None:
-        """Where the paper's allocator takes seconds, what the exact search begins with; without a compiler the order by size alone, which
+        """Where the procedure takes seconds, what the exact search begins with; without a compiler the order by size alone, which
         is placed when it is measured."""
-        if len(self.arrays) < MANY_BUFFERS:
+        if not self.procedure_takes_long:
             return None
         if not is_compiled():
             return {decision.name: decision.options[0] for decision in SORT_KEY}
         return self.candidate(first_placement(self.arrays))
+
+    @property
+    def procedure_takes_long(self) -> bool:
+        """Whether the paper's allocator takes seconds, which it does when its candidate is measured."""
+        return len(self.arrays) >= MANY_BUFFERS
 
     def procedure(self) -> Procedure:
         """Algorithms 15-17; without a capacity there is no limit, so nothing migrates."""
