@@ -23,6 +23,7 @@ from kilotune.experiments.problems.procedure_measurements import remembered
 from kilotune.experiments.studies.command_time import DEVICE_SHARE, CommandTime, made_in_time, never, unheard
 from kilotune.experiments.studies.confirmed_finalists import chosen_finalist
 from kilotune.experiments.studies.device_checks import checked_programs
+from kilotune.experiments.studies.finished_finalists import finishes_finalists
 from kilotune.experiments.studies.linked_finalists import linked_as_built
 from kilotune.experiments.studies.measured_finalists import MeasuredFinalists, kept_finalist
 from kilotune.experiments.studies.placing_finalists import knowing_placing, place_finalists, resuming_placing
@@ -124,7 +125,7 @@ def run(
     with stops_on_interrupt(study):
         executor = workplace.executor(problem.space)
         try:
-            budget = time.for_search(DEVICE_SHARE if measures_device else 0.0)
+            budget = time.for_search(DEVICE_SHARE if measures_device or finishes_finalists(problem) else 0.0)
             result = study.run(
                 executor,
                 budget,
