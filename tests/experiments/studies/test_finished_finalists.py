@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -103,13 +104,21 @@ class Comparing:
     flips: Callable[[Assignment], int]
     finishes_finalists: bool = True
     told: list[str] = field(default_factory=list)
+    until_over: int = 1000
+    """How many are compared before time is over."""
+
+    def is_over(self) -> bool:
+        return self.until_over < 0
 
     def paired_flips(self, first: Trial, second: Trial) -> PairedFlips | None:
+        self.until_over -= 1
+        if self.is_over():
+            time.sleep(5.0)  # abandoned
         return PairedFlips(1000, 1000, self.flips(first.assignment), self.flips(second.assignment), 0)
 
-    def searched(self, store: Store, name: str = "study") -> Study:
-        study = Study.create(store, name, self.space, "random", 0, request={})
-        study.run(InProcessExecutor(self.space.flat_view()), Budget(trials=SEARCHED))
+    def searched(self, store: Store, trials: int = SEARCHED) -> Study:
+        study = Study.create(store, "study", self.space, "random", 0, request={})
+        study.run(InProcessExecutor(self.space.flat_view()), Budget(trials=trials))
         return study
 
     def chosen(
@@ -186,6 +195,23 @@ def test_what_is_finished_is_a_trial_and_is_not_finished_again(store: Store) -> 
     assert further.evaluations == SEARCHED + MOST_FINISHED + 10
 
 
+def test_what_was_compared_when_time_is_over_counts_but_for_an_earlier_run_that_had_more(store: Store) -> None:
+    problem = Comparing(Finished(Rounded(4, 5, 0)), fewer, until_over=2)
+    study = problem.searched(store)
+    little = problem.chosen(study, is_over=problem.is_over).result.best
+    assert little is not None
+    assert problem.flips(little.assignment) == min(
+        problem.flips({**one, CODES: "fitted"}) for one in problem.space.finished_at[:2]
+    )
+    assert problem.kept(study) == little
+    problem.until_over = 1000
+    best = problem.chosen(study).result.best
+    assert best is not None
+    assert problem.flips(best.assignment) < problem.flips(little.assignment)
+    problem.until_over = 2
+    assert problem.chosen(study, is_over=problem.is_over).result.best == best == problem.kept(study)
+
+
 @pytest.mark.parametrize("fitted", [50, 51])
 def test_the_best_stays_where_nothing_finished_flips_fewer(fitted: int, store: Store) -> None:
     problem = Comparing(Finished(Rounded(4, 5, 0)), lambda one: fitted if is_fitted(one) else 50)
@@ -199,12 +225,13 @@ def test_the_best_stays_where_nothing_finished_flips_fewer(fitted: int, store: S
 
 def test_after_memory_only_candidates_of_the_least_are_finished(store: Store) -> None:
     problem = Comparing(Finished(Rounded(4, 5, 0, objectives=(MEMORY, FLIPS))), fewer)
-    study = problem.searched(store)
+    study = problem.searched(store, trials=20)
     before = study.result().best
     best = problem.chosen(study).result.best
     assert best is not None
     assert before is not None
     assert is_fitted(best.assignment)
+    assert len(problem.space.finished_at) < MOST_FINISHED
     assert {int(one["d0"]) for one in problem.space.finished_at} == {10}
     assert best.metrics["memory_bytes"] == before.metrics["memory_bytes"] == 10
 
