@@ -78,7 +78,7 @@ def confirmed_finalist(
     said = (
         f"Trial {answer.number}, the answer of the paper's procedure, is kept: of {found.inputs} made-up inputs like the training samples "
         f"{found.both + found.only_second} change their class by it, and {found.both + found.only_first} by trial {best.number}, which is "
-        f"the best on the samples: that one is not surely better on as many new inputs as there are samples."
+        f"the best found: that one is not surely better on as many new inputs as there are samples."
     )
     return MeasuredFinalists(with_best(result, answer, problem.space.objectives[0]), said)
 

@@ -14,17 +14,21 @@ from kilotune.evaluators.executors.in_process import InProcessExecutor
 from kilotune.evaluators.fixed_point.fresh_inputs import PairedFlips
 from kilotune.experiments.models.catalogue import resolve_model
 from kilotune.experiments.problems.building import build_problem
+from kilotune.experiments.problems.fixed_point.problem import ModelProblem
 from kilotune.experiments.requests.request import TuneRequest
-from kilotune.experiments.studies.command_time import never
+from kilotune.experiments.studies.command_time import DEVICE_SHARE, CommandTime, never
 from kilotune.experiments.studies.confirmed_finalists import chosen_finalist
 from kilotune.experiments.studies.finished_finalists import MOST_FINISHED, finishes_finalists
 from kilotune.experiments.studies.measured_finalists import MeasuredFinalists, kept_finalist
 from kilotune.experiments.studies.storage import open_store
+from kilotune.experiments.studies.tuning import run
+from kilotune.experiments.studies.workplace import Workplace
 from kilotune.search.budget import Budget
 from kilotune.search.flat_state import FlatState
 from kilotune.search.space import Assignment, Constraint, Decision, Measurement, Objective, Option, Trial
 from kilotune.search.store import Store
 from kilotune.search.study import Study
+from kilotune.spaces.shiftry.fitted_space import FITTED
 from tests.search.problems import FlatProblem
 
 MEMORY, FLIPS = Objective("memory_bytes"), Objective("expected_flips")
@@ -294,3 +298,36 @@ def test_only_the_most_precise_are_finished_where_that_is_asked_for() -> None:
     for asked, are in (({}, False), ({"fitted": True}, True), ({"fitted": True, "front": ["flash"]}, False)):
         request = TuneRequest("shiftry", given, "refine", options={"flash_limit_bytes": 900, **asked})
         assert finishes_finalists(build_problem(request)) == are
+
+
+@dataclass(frozen=True)
+class HeardTime(CommandTime):
+    """Remembers which share of the budget a search leaves."""
+
+    shares: list[float] = field(default_factory=list)
+
+    def for_search(self, reserved_share: float = 0.0) -> Budget:
+        self.shares.append(reserved_share)
+        return super().for_search(reserved_share)
+
+
+@pytest.mark.parametrize("fitted", [True, False])
+def test_a_command_delivers_codes_that_are_fitted_after_its_search(fitted: bool) -> None:
+    """Within 210 bytes of parameters and tables the search ranks another candidate first."""
+    options = {"flash_limit_bytes": 210, "narrow": True, "fitted": fitted}
+    problem = build_problem(TuneRequest("shiftry", str(resolve_model("protonn-cancer")), "refine", options=options))
+    assert isinstance(problem, ModelProblem)
+    study, told = Study(problem.space, "refine", 1), list[str]()
+    asked = HeardTime(Budget(trials=400))
+    outcome = run(problem, study, asked, Workplace(cached=False), None, on_conclusion=told.append)
+    best, searched = outcome.result.best, study.result().best
+    assert best is not None
+    assert searched is not None
+    assert asked.shares == [DEVICE_SHARE if fitted else 0.0]
+    assert (FITTED in best.assignment.values()) == (best.number != searched.number) == bool(told) == fitted
+    assert best.metrics["flash_bytes"] <= 210
+    assert outcome.test == problem.test_metrics(best.assignment)
+    if fitted:
+        flips = problem.paired_flips(searched, best)
+        assert flips is not None
+        assert flips.only_second < flips.only_first
