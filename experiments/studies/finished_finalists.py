@@ -75,7 +75,8 @@ class Finishing:
     """The best candidates of a space, finished one after the other and compared with the best.
 
     `within`: the measurement of a trial that is to be finished, with metrics as well as they are known, or None for one that breaks a
-    limit. `measured`: the trial of a finished candidate, or None likewise. `tell` hears of each before it is finished.
+    limit. `measured`: the trial of a finished candidate, or None likewise. `tell` hears of each before it is finished. `ranks_finished`:
+    two finished candidates are told apart by what is measured of them, which costs no further execution, and not as others are.
     """
 
     problem: object
@@ -84,6 +85,7 @@ class Finishing:
     within: Callable[[Trial], Measurement | None]
     measured: Callable[[Assignment], Trial | None]
     tell: Callable[[str], None]
+    ranks_finished: bool = False
 
     def better(self, best: Trial, best_first: Iterable[Trial]) -> Iterator[Trial]:
         """What is finished and better than the best, and than those before. What is measured as exactly as precise computes the same, and
@@ -109,11 +111,13 @@ class Finishing:
     def is_surer(self, best: Trial, whole: Trial) -> bool:
         """Whether a finished candidate is better than the best. Where both are as good in all that comes before precision, it is by fewer
         flips on inputs that neither was chosen by: what is measured of finished candidates counts other such inputs, and what is measured
-        of the others does not; and of finished ones these tell less than the many that two are compared on."""
+        of the others does not; and of two finished ones these few tell less than the many that two are compared on."""
         rank, before = self.ranking.rank(whole.measurement), self.ranking.rank(best.measurement)
         names = [objective.metric for objective in self.ranking.objectives]
         at = names.index(PRECISION) + 1 if PRECISION in names else 0
-        if at and rank[0] <= before[0] and rank[1:at] == before[1:at] and isinstance(self.problem, ComparesFlips):
+        precise = at > 0 and rank[0] <= before[0] and rank[1:at] == before[1:at]
+        unlike = not self.ranks_finished or len(whole.assignment) > len(best.assignment)
+        if precise and unlike and isinstance(self.problem, ComparesFlips):
             flips = self.problem.paired_flips(best, whole)
             if flips is not None:
                 return flips.only_second < flips.only_first

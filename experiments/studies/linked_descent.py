@@ -170,7 +170,9 @@ class LinkedDescent:
         flat = independent_view(self._space, self.best)
         assert isinstance(flat, FlatSpace)
         self._links_left = LINKED_TO_FINISH
-        finishing = Finishing(self._problem, space, self._ranking, self._as_linked, self._finished, self._tell)
+        finishing = Finishing(
+            self._problem, space, self._ranking, self._as_linked, self._finished, self._tell, ranks_finished=True
+        )
         best_first = itertools.takewhile(
             lambda _: self._links_left >= 2,  # one for a candidate, one for what comes of it
             of_view(flat, self._measured_best_first()),

@@ -18,13 +18,14 @@ from kilotune.experiments.problems.fixed_point.problem import ModelProblem
 from kilotune.experiments.requests.request import TuneRequest
 from kilotune.experiments.studies.command_time import DEVICE_SHARE, CommandTime, never
 from kilotune.experiments.studies.confirmed_finalists import chosen_finalist
-from kilotune.experiments.studies.finished_finalists import MOST_FINISHED, finishes_finalists
+from kilotune.experiments.studies.finished_finalists import MOST_FINISHED, Finishing, finishes_finalists
 from kilotune.experiments.studies.measured_finalists import MeasuredFinalists, kept_finalist
 from kilotune.experiments.studies.storage import open_store
 from kilotune.experiments.studies.tuning import run
 from kilotune.experiments.studies.workplace import Workplace
 from kilotune.search.budget import Budget
 from kilotune.search.flat_state import FlatState
+from kilotune.search.front import Ranking
 from kilotune.search.space import Assignment, Constraint, Decision, Measurement, Objective, Option, Trial
 from kilotune.search.store import Store
 from kilotune.search.study import Study
@@ -331,3 +332,24 @@ def test_a_command_delivers_codes_that_are_fitted_after_its_search(fitted: bool)
         flips = problem.paired_flips(searched, best)
         assert flips is not None
         assert flips.only_second < flips.only_first
+
+
+@pytest.mark.parametrize(("ranks_finished", "better"), [(False, True), (True, False)])
+def test_two_finished_ones_are_told_apart_by_flips_or_by_rank(ranks_finished: bool, better: bool) -> None:
+    """By flips always beside one that is not finished; where nothing can be compared, by rank."""
+    space = Finished(Rounded(4, 5, 0))
+    problem = Comparing(space, lambda one: 50 - int(one["d3"]))
+    finishing = Finishing(
+        problem, space, Ranking.of(space), lambda _: None, lambda _: None, problem.told.append, ranks_finished
+    )
+
+    def trial(last: int, fitted: bool, flips: float) -> Trial:
+        answers: Assignment = {"d0": 10, "d1": 10, "d2": 10, "d3": last, **({CODES: "fitted"} if fitted else {})}
+        return Trial(0, answers, Measurement({"flash_bytes": 30, "memory_bytes": 10, "expected_flips": flips}))
+
+    assert finishing.is_surer(trial(10, True, 1.0), trial(11, True, 2.0)) == better
+    assert finishing.is_surer(trial(11, True, 2.0), trial(10, True, 1.0)) != better
+    assert finishing.is_surer(trial(10, False, 1.0), trial(11, True, 2.0))
+    assert not finishing.is_surer(trial(11, False, 2.0), trial(10, True, 1.0))
+    problem.paired_flips = lambda first, second: None  # type: ignore[method-assign]
+    assert not finishing.is_surer(trial(10, False, 1.0), trial(11, True, 2.0))
