@@ -25,6 +25,7 @@ from kilotune.experiments.studies.command_time import DEVICE_SHARE, CommandTime,
 from kilotune.experiments.studies.confirmed_finalists import chosen_finalist
 from kilotune.experiments.studies.delivery import Delivery, kept_delivery
 from kilotune.experiments.studies.device_checks import checked_programs
+from kilotune.experiments.studies.finished_finalists import finishes_finalists
 from kilotune.experiments.studies.linked_finalists import linked_as_built
 from kilotune.experiments.studies.placing_finalists import knowing_placing, place_finalists, resuming_placing
 from kilotune.experiments.studies.procedure_outcome import ProcedureOutcome, procedure_in_time
@@ -178,7 +179,8 @@ def search(
     """The search alone, in what the budget leaves it. Ctrl-C is the caller's."""
     executor = workplace.executor(problem.space)
     try:
-        budget = time.for_search(DEVICE_SHARE if device_of(problem) is not None else 0.0)
+        chooses = device_of(problem) is not None or finishes_finalists(problem)
+        budget = time.for_search(DEVICE_SHARE if chooses else 0.0)
         result = study.run(
             executor,
             budget,

@@ -105,6 +105,11 @@ class ModelProblem(TunedModel):
         """Flash of the trial's whole program, as it is linked for the device."""
         return linked_flash_bytes(self.of_candidate(trial.assignment), trial.assignment)
 
+    @property
+    def finishes_finalists(self) -> bool:
+        """Whether codes may be fitted."""
+        return self.options.fitted
+
     def check_output(self, folder: Path) -> None:
         """The folder must be new, empty, or of an earlier export."""
         check_export(self, folder, project_target(self.usual_target))
