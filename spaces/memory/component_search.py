@@ -6,6 +6,7 @@
 - buffers that almost fit together are glued loosely, and the blocks moved about (`spaces.memory.loose_search`);
 - buffers that follow one another alone are glued, the blocks searched in the same way, and all fall from where they lie then
   (`spaces.memory.succession_search`);
+- where every point of time says what lies side by side, all fall in an order of the stack (`spaces.memory.stack_orders`), once;
 - where there are very many, guided ejection moves a few at a time (`spaces.memory.ejecting`), and in a lower memory those that overlap
   push one another aside (`spaces.memory.separating`);
 - where there are very many, all are placed from below, again and again, and where no byte may be left unused is learned
@@ -35,6 +36,7 @@ from kilotune.spaces.memory.search_note import UNBEGUN, ComponentProgress
 from kilotune.spaces.memory.separating import SeparationSearch, is_separable, load_separation
 from kilotune.spaces.memory.skyline import SkylineSearch, load_skyline
 from kilotune.spaces.memory.skyline_beam import BeamSearch, has_few_points, load_beam
+from kilotune.spaces.memory.stack_orders import stacked
 from kilotune.spaces.memory.succession_search import SuccessionSearch
 
 LARGE = 500
@@ -166,6 +168,8 @@ class ComponentSearch:
         self._successions = SuccessionSearch(buffers, seed, self._search_of_blocks) if follow else None
         if self._glued is not None:
             self._take_glued(self._glued)
+        if follow:
+            self._offer(stacked(buffers))
 
     @property
     def peak(self) -> int:
