@@ -115,7 +115,7 @@ def stacks(count: int, seed: int) -> Instance:
 
 
 def slack_stacks(count: int, seed: int) -> Instance:
-    """The same with one place at each point, every piece smaller by up to a tenth."""
+    """A `changing_stack` with one place at each point, every piece smaller by up to a tenth."""
     whole = changing_stack(f"slack-stacks-{count}", count, seed, 1)
     return smaller(whole, np.random.default_rng((seed, count)))
 

@@ -15,10 +15,10 @@ import numpy as np
 from kilotune.codegen.arrays import FloatArray, IntArray
 
 MOST_SUBSETS = 20_000
-"""Of what ends at a point, or begins; the smaller ones."""
+"""Subsets looked at of what ends at a point, or begins: the smaller ones."""
 
 MOST_PAIRS = 200_000
-"""Of subsets with nearly the same sum; of more, only smaller subsets are looked at."""
+"""Pairs of subsets with nearly the same sum; of more, only smaller subsets are looked at."""
 
 MOST_GROUPS = 3000
 """At a point; those that gain most."""
@@ -48,7 +48,7 @@ class _Subsets:
 
 
 def groups_at(ending: IntArray, beginning: IntArray, spread: float) -> StackGroups:
-    """Of sizes that end and begin at a point of time, at most 60 each. `spread`: the standard deviation of a size, as a share of it; 0:
+    """Groups among sizes that end and begin at a point of time, at most 60 each. `spread`: the standard deviation of a size, as a share of it; 0:
     sums are the same."""
     ends, begins = _subsets(ending), _subsets(beginning)
     while True:

@@ -57,7 +57,7 @@ class StackSearch:
         """Whether nothing is left to be tried."""
 
     def placement(self, seconds: float) -> IntArray | None:
-        """Of the next rule: offsets in bytes, shape (buffers,); None where it finds none, within `seconds`."""
+        """What the next rule finds: offsets in bytes, shape (buffers,); None where it finds none, within `seconds`."""
         rule, is_backwards = next(self._rules, (None, False))
         if rule is None:
             self.exhausted = True

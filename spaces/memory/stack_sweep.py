@@ -76,7 +76,7 @@ def is_full(buffers: BufferArrays) -> bool:
 
 
 class StackSweep:
-    """Of buffers that `is_full`. `spent`: the groups that were tried in trees so far."""
+    """Sweeps over buffers that `is_full`. `spent`: the groups that were tried in trees so far."""
 
     def __init__(self, buffers: BufferArrays) -> None:
         self.spent = 0
