@@ -12,8 +12,8 @@ from collections.abc import Iterator, Mapping, Sequence
 
 
 class PQNode:
-    """A leaf holds an `element`; other nodes have two or more `children`, whose order is `fixed` but for a reversal in a Q node. `mask`: the
-    bits of all elements below. `log_orders`: the natural logarithm of how many orders there are."""
+    """A leaf holds an `element`; other nodes have two or more `children`, whose order is `fixed` but for a reversal in a Q node.
+    `mask`: the bits of all elements below. `log_orders`: the natural logarithm of how many orders there are."""
 
     __slots__ = ("children", "element", "fixed", "log_orders", "mask")
 

@@ -48,8 +48,8 @@ class _Subsets:
 
 
 def groups_at(ending: IntArray, beginning: IntArray, spread: float) -> StackGroups:
-    """Groups among sizes that end and begin at a point of time, at most 60 each. `spread`: the standard deviation of a size, as a share of it; 0:
-    sums are the same."""
+    """Groups among sizes that end and begin at a point of time, at most 60 each. `spread`: the standard deviation of a size, as a
+    share of it; 0: sums are the same."""
     ends, begins = _subsets(ending), _subsets(beginning)
     while True:
         begins_sorted = begins[np.argsort(begins.sums, kind="stable")]

@@ -29,8 +29,8 @@ LEAST_FULL = 0.8
 """The least live sum, as a share of the largest one, from which on a memory may once have been full."""
 
 WIDTHS, LOOSE_WIDTHS = (4, 8, 2, 16), (8, 32)
-"""Standings that go on from a point of time, in sweeps one after the other; each is made forwards in time and backwards. Those of exact sizes,
-and of sizes of which sums say little."""
+"""Standings that go on from a point of time, in sweeps one after the other; each is made forwards in time and backwards. Those of
+exact sizes, and of sizes of which sums say little."""
 
 RELUCTANCE = 8.0
 """What a group loses that is not all that is left, where sums say little: most points have one group."""
@@ -91,8 +91,8 @@ def _backwards(buffers: BufferArrays) -> BufferArrays:
 
 
 def _lying_on(last: StackStanding) -> set[tuple[int, int]]:
-    """Pairs of which the second lies next above the first at some time: in an order of the last point of time, and before each change in one
-    that becomes the order after it."""
+    """Pairs of which the second lies next above the first at some time: in an order of the last point of time, and before each change
+    in one that becomes the order after it."""
     order, change = list(last.tree.elements()), last.changes
     found = set(pairwise(order))
     while change is not None:
@@ -109,8 +109,8 @@ def _lying_on(last: StackStanding) -> set[tuple[int, int]]:
 
 
 def _piled(lying_on: Iterable[tuple[int, int]], buffers: BufferArrays) -> IntArray:
-    """Each as low as what is below it lets. Nothing lies above itself: a ring of buffers that lie on each other, each live together with the
-    next, would have three of them live together that lie in a ring."""
+    """Each as low as what is below it lets. Nothing lies above itself: a ring of buffers that lie on each other, each live together
+    with the next, would have three of them live together that lie in a ring."""
     sizes, alignments = buffers.size.tolist(), buffers.alignment.tolist()
     above: dict[int, list[int]] = defaultdict(list)
     waiting = [0] * len(sizes)

@@ -46,8 +46,8 @@ class StackRule:
 
 @dataclass(frozen=True)
 class StackChange:
-    """What ends side by side in all orders of `tree`, and what takes its place; `before` it, None for the first. Several may be at one point of
-    time, of which one `is_first`."""
+    """What ends side by side in all orders of `tree`, and what takes its place; `before` it, None for the first. Several may be at one
+    point of time, of which one `is_first`."""
 
     before: StackChange | None
     tree: PQNode
@@ -102,7 +102,9 @@ class StackSweep:
     def _passed(self, standings: Sequence[StackStanding], at: int, rule: StackRule) -> list[StackStanding]:
         """Those at the next point of time, the likeliest first."""
         ending, beginning = self._ends[at], self._begins[at]
-        if len(beginning) > MOST_LIVE or rule.spread is not None and max(len(ending), len(beginning)) > MOST_AT_A_POINT:
+        if len(beginning) > MOST_LIVE or (
+            rule.spread is not None and max(len(ending), len(beginning)) > MOST_AT_A_POINT
+        ):
             return []
         bits = {buffer: self._bits[buffer] for buffer in ending}, self._with_bits(beginning)
         point = _PointOfTime(ending, beginning, bits, self._sizes, rule)
