@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -26,6 +27,8 @@ EXPONENTS, LARGEST, AHEAD, RELATIVE = "exponents", "largest_exponent", "ahead_by
 
 PASS, SEEN = "exponent", "seen"
 """The loops that are new: the one that computes exponents, and the one that seeks the largest."""
+
+LARGEST_EXPONENT = math.log(sys.float_info.max)
 
 _FIRST = ir.Affine()
 
@@ -83,6 +86,8 @@ def samples_without_scores(program: ir.Program, parameters: Mapping[str, FloatAr
     if found is None:
         return 0
     largest = run_float(_exponents_first(program, found), parameters, features).outputs[:, 0]
+    if not largest.max() < LARGEST_EXPONENT:  # no exponential is small beside one that overflows, which is refused by name
+        return 0
     least = -math.log(2) * shiftry_exponential(16, float(largest.max())).scale
     return int(np.count_nonzero(largest < least))
 
