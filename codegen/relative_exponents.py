@@ -86,7 +86,9 @@ def samples_without_scores(program: ir.Program, parameters: Mapping[str, FloatAr
     if found is None:
         return 0
     largest = run_float(_exponents_first(program, found), parameters, features).outputs[:, 0]
-    if not largest.max() < LARGEST_EXPONENT:  # no exponential is small beside one that overflows, which is refused by name
+    if (
+        not largest.max() < LARGEST_EXPONENT
+    ):  # no exponential is small beside one that overflows, which is refused by name
         return 0
     least = -math.log(2) * shiftry_exponential(16, float(largest.max())).scale
     return int(np.count_nonzero(largest < least))
