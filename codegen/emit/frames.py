@@ -37,7 +37,8 @@ def frame_array(context: Context, program: ir.Program) -> tuple[list[str], list[
     if context.stream is None or context.stream.whole or program.input is None:
         return [], []
     if context.stream.pushed:
-        count = "/* How many frames of the sample there have been. */\nstatic uint16_t kt_step;"
+        kind = "uint16_t" if context.stream.frames < 1 << 16 else "uint32_t"
+        count = f"/* How many frames of the sample there have been. */\nstatic {kind} kt_step;"
         return [count], []
     kind = context.storage.type_of(program.input.name)
     array = f"/* The frame of the input that is being read. */\nstatic {kind} kt_frame[{context.stream.features}];"

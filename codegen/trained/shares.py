@@ -8,6 +8,7 @@ import numpy as np
 
 from kilotune.codegen import ir
 from kilotune.codegen.ir import View
+from kilotune.codegen.ir.quantised_softmax import SUM_BITS
 from kilotune.codegen.language.views import permuted, reshaped
 from kilotune.codegen.trained.builder import Builder, inverse
 from kilotune.codegen.trained.elementwise import apply, combine, maker, scale
@@ -20,10 +21,11 @@ from kilotune.codegen.trained.windows import largest_of_rows, rows_of
 def softmax(builder: Builder, node: TrainedNode) -> None:
     """exp(x) over the sum of all of a row. Programs divide by Euclidean lengths alone, so it is (e / |e|) ** 2 with e = exp((x - max) / 2),
     whose squares are what is summed; without the largest, exp is never above 1. ValueError "expected X, found Y" for an axis that
-    is none.
+    is none, and for more elements of kept integers than 32 bits can sum.
     """
     view = builder.view(builder.tensor(node.inputs[0]))
     if "powers" in node.attributes:  # of a file whose integers are kept
+        _require_sum_in_32_bits(view)
         out = builder.temporary(view.shape, node.output)
         builder.emit(ir.QuantisedSoftmax(out, builder.location, view, node.attributes["powers"]))
         builder.bind(node.output, out)
@@ -41,6 +43,13 @@ def softmax(builder: Builder, node: TrainedNode) -> None:
     shaped = reshaped(shares, turned.shape)
     assert shaped is not None  # a variable of its own, in row-major order
     builder.bind(node.output, permuted(shaped, inverse(order)))
+
+
+def _require_sum_in_32_bits(view: View) -> None:
+    """Each power of a sum is at most 2 ** (31 - SUM_BITS), for the largest element."""
+    length, most = view.shape[-1] if view.shape else 1, (1 << 1 + SUM_BITS) - 1
+    if length > most:
+        raise ValueError(f"expected a Softmax over at most {most} elements, found {length}")
 
 
 def _of_rows(builder: Builder, rows: View, name: str) -> View:

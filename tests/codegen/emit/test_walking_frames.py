@@ -12,6 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from kilotune.codegen import ir
 from kilotune.codegen.arrays import FloatArray, IntArray
 from kilotune.codegen.emit.c import CSource, emit_c
 from kilotune.codegen.emit.shape import SHAPES
@@ -168,3 +169,21 @@ def test_overlapping_windows_have_the_results_that_each_has_alone(seed: int) -> 
             assert [one for one in brought if one is not None] == expected
             assert called.reset is not None
             called.reset()
+
+
+@pytest.mark.parametrize("frames", [65535, 65537])
+def test_a_sample_may_have_more_frames_than_16_bits_count(frames: int) -> None:
+    here = ir.Location("long.sd", 1, 1)
+    x, last = ir.Variable("X", (frames, 1), ir.Role.INPUT, here), ir.Variable("H", (1,), ir.Role.TEMPORARY, here)
+    row = ir.View("X", (1,), (1,), ir.Affine(0, (("t", 1),)))
+    body = (ir.Loop("t", 0, frames, (ir.Add(ir.whole(last), here, row, row),), here),)
+    program = ir.Program("long", (x, last), body, ir.whole(last), ir.ResultKind.REAL)
+    batch = ShiftryLowering(program, {}).lower(np.full((1, 2), 16), np.array([[4, 3]]))
+    with tempfile.TemporaryDirectory() as folder:
+        (called,) = compiled([emit_c(batch, {}, in_steps=True)], folder)
+        rows = np.zeros((2, frames), dtype=np.int16)
+        rows[:, -1] = (4, 6)
+        for row in rows:
+            brought = called.pushed(row)
+            assert [n for n, one in enumerate(brought) if one is not None] == [frames - 1]
+            assert brought[-1] == [int(row[-1])]

@@ -299,6 +299,15 @@ def test_shares_on_another_grid_are_refused(tmp_path: Path) -> None:
     assert "expected a Softmax with beta above 0, found 0.0" in refusal(shares(0.0, 0.1), tmp_path)
 
 
+def test_shares_of_more_elements_than_32_bits_can_sum_are_refused(tmp_path: Path) -> None:
+    """8192 equal ones sum up to 2^32: the reference kernel's shares are wrong from 4097 on."""
+    assert "expected a Softmax over at most 8191 elements, found 8192" in refusal(
+        shares(1.0, 0.1, scores=8192), tmp_path
+    )
+    made = converted(shares(1.0, 0.1, scores=8191).write(tmp_path / "made.tflite"))
+    assert set(outputs(made, np.full((1, 8191), 7)).flat) == {-128}
+
+
 def test_formats_of_a_quantised_program_are_not_for_others_to_decide(tmp_path: Path) -> None:
     network = QuantisedNetwork()
     first = network.tensor(IMAGE)
