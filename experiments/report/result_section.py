@@ -15,6 +15,7 @@ from kilotune.experiments.studies.procedure_outcome import ProcedureState
 from kilotune.experiments.studies.tuning import TuneOutcome
 from kilotune.experiments.terminal.sample_differences import sample_differences
 from kilotune.experiments.terminal.summary import against_float, compared, conclusion, on_device
+from kilotune.experiments.terminal.whole_programs import larger_program
 from kilotune.search.result import Status
 from kilotune.search.space import Trial
 from kilotune.search.study import Study
@@ -51,6 +52,8 @@ def result_section(reported: ReportData) -> Section:
         sentences.append(on_device(outcome.device_check))
         if outcome.device_check.measured is not None and outcome.float_on_device is not None:
             sentences.append(against_float(outcome.device_check.measured, outcome.float_on_device))
+        larger = larger_program(outcome)
+        sentences += [] if larger is None else [larger]
     blocks: list[Block] = []
     if outcome.result.status is Status.RUNNING:
         blocks.append(Paragraph(f"{unended(reported.study)} This is how far it had come."))

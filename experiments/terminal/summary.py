@@ -21,6 +21,7 @@ from kilotune.experiments.terminal.budget_usage import WORTH_SAYING_S, usage_sen
 from kilotune.experiments.terminal.front_table import front_table
 from kilotune.experiments.terminal.sample_differences import sample_differences
 from kilotune.experiments.terminal.unseen_loss import unseen_loss
+from kilotune.experiments.terminal.whole_programs import larger_program
 from kilotune.search.candidates import count_candidates
 from kilotune.search.result import Result
 from kilotune.search.strategy import Outcome
@@ -88,6 +89,9 @@ def _on_the_device(outcome: TuneOutcome) -> Iterator[str]:
             yield uncompared
         if check.measured is not None and outcome.float_on_device is not None:
             yield against_float(check.measured, outcome.float_on_device)
+        larger = larger_program(outcome)
+        if larger is not None:
+            yield larger
     elif outcome.result.best is not None and device is not None:
         yield f"Not run on a simulated {device.name}, {_why_not_run(outcome)}; cycles are the cost model's."
 
