@@ -322,7 +322,10 @@ def test_a_strategy_has_half_of_the_time_before_a_procedure_that_takes_long() ->
 def test_the_thought_that_was_given_up_is_expected_behind_a_search_that_comes_before_it() -> None:
     """A replay ends at that thought: what the search proposes again costs no budget."""
     space, clock = TakesLong(3, 2, 5), [0.0]
-    strategy, expected = WarmStartedStrategy(space, Recording(), ProcedureBefore(given_up=GivenUp(1, 0.1))), list[bool]()
+    strategy, expected = (
+        WarmStartedStrategy(space, Recording(), ProcedureBefore(given_up=GivenUp(1, 0.1))),
+        list[bool](),
+    )
     strategy.count_by(lambda: clock[0])
     for number in range(5):
         clock[0] = 2.0 * number
