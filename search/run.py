@@ -124,10 +124,10 @@ class Run:
         named = strategy if self._races and isinstance(strategy, NamesHurdle) else None
         self._races = named is not None
         while record.status is Status.RUNNING:
-            self._expect_thought(warm)
             with watch.stretch() as thinking:
                 if allow is not None:
                     allow(self._budget.seconds - self.elapsed_s())
+                self._expect_thought(warm)
                 self._thinks = True
                 proposals = strategy.propose(PROPOSALS_PER_ROUND)
             self._thinks = False

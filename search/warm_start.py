@@ -173,7 +173,8 @@ class WarmStartedStrategy:
     def thinks_again(self) -> bool:
         """Whether the next proposals are those over which an earlier run gave the procedure up."""
         given_up = self._before.given_up
-        return self._opens and given_up is not None and self._proposed == given_up.proposed
+        is_there = self._opens and given_up is not None and self._proposed == given_up.proposed
+        return is_there and not self._search_is_first()
 
     @property
     def bound(self) -> float:

@@ -33,7 +33,9 @@ def watching(watch: Watch, problem: Problem, study: Study) -> Iterator[Report | 
     elif watch is False or (watch is None and not in_notebook()):
         yield None
     elif in_notebook():
-        yield NotebookLine(study.space.objectives)
+        line = NotebookLine(study.space.objectives)
+        yield line
+        line.end()
     else:
         with ProgressDisplay(problem, study, quiet=False) as display:
             yield display
@@ -49,14 +51,20 @@ class NotebookLine:
 
     def __init__(self, objectives: tuple[Objective, ...]) -> None:
         self._objectives = objectives
+        self._standing = ""  # how the search stood last
         self._display = sys.modules["IPython"].display.display({"text/plain": ""}, raw=True, display_id=True)
 
     def __call__(self, progress: Progress) -> None:
-        self._show(describe(progress, self._objectives))
+        self._standing = describe(progress, self._objectives)
+        self._show(self._standing)
 
     def conclude(self, doing: str) -> None:
         """Say what is being done after the search."""
         self._show(f"after the search: {doing}")
+
+    def end(self) -> None:
+        """Nothing is being done any more: the line that stays says how the search has ended."""
+        self._show(self._standing)
 
     def _show(self, line: str) -> None:
         self._display.update({"text/plain": line}, raw=True)

@@ -319,6 +319,23 @@ def test_a_strategy_has_half_of_the_time_before_a_procedure_that_takes_long() ->
     assert strategy.procedure.number == 3
 
 
+def test_the_thought_that_was_given_up_is_expected_behind_a_search_that_comes_before_it() -> None:
+    """A replay ends at that thought: what the search proposes again costs no budget."""
+    space, clock = TakesLong(3, 2, 5), [0.0]
+    strategy, expected = (
+        WarmStartedStrategy(space, Recording(), ProcedureBefore(given_up=GivenUp(1, 0.1))),
+        list[bool](),
+    )
+    strategy.count_by(lambda: clock[0])
+    for number in range(5):
+        clock[0] = 2.0 * number
+        strategy.allow(10.0 - clock[0])
+        expected.append(strategy.thinks_again)
+        (proposed,) = strategy.propose(1)
+        strategy.learn([Trial(number, proposed, Measurement({"loss": 1.0}))])
+    assert expected == [False, False, False, True, False]
+
+
 def test_a_budget_in_trials_begins_with_a_procedure_that_takes_long() -> None:
     space = TakesLong(12, 4, 5)
     study = Study(space, "random", procedure_first=True)

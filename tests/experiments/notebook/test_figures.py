@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import types
 from pathlib import Path
+from typing import Any
 
 import plotly.graph_objects as go
 import pytest
@@ -13,6 +14,11 @@ from kilotune.experiments.notebook import live_line
 from kilotune.experiments.notebook.figures import TEMPLATE, figures_of
 from kilotune.experiments.notebook.tuning import tune
 from kilotune.experiments.presentation.section import Figure, Paragraph, Section
+from kilotune.experiments.problems.problem import Problem
+from kilotune.experiments.studies import tuning
+from kilotune.experiments.studies.delivery import Delivery, kept_delivery
+from kilotune.search.result import Progress
+from kilotune.search.study import Study
 from tests.experiments.notebook.spaces import Branch, Mixed
 
 
@@ -119,6 +125,24 @@ def test_a_notebook_shows_a_line_that_is_replaced(notebook: Display) -> None:
     shown = len(notebook.lines)
     tune(Mixed(), strategy="random", budget="10trials", progress=False)
     assert len(notebook.lines) == shown
+
+
+def test_a_notebook_says_what_is_done_after_the_search_until_that_is_done(
+    notebook: Display, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def deliver(problem: Problem, study: Study, *given: Any) -> Delivery:
+        *_, tell = given
+        result = tuning.search(problem, study, *given[:-1]).result
+        tell("linking finalists, 3 so far")
+        return kept_delivery(problem, study, result)
+
+    monkeypatch.setattr(tuning, "run_to_delivery", deliver)
+    tune(Mixed(), strategy="random", budget="10trials")
+    assert notebook.lines[-2] == "after the search: linking finalists, 3 so far"
+    assert notebook.lines[-1].startswith("10 trials")
+    told = list[Progress]()
+    tune(Mixed(), strategy="random", budget="10trials", progress=told.append)  # which hears of the search alone
+    assert all(isinstance(one, Progress) for one in told)
 
 
 def test_a_script_that_asks_is_told_on_stderr(

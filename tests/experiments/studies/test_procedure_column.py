@@ -90,6 +90,25 @@ def test_a_procedure_beside_the_search_without_time_has_not_ended() -> None:
     )
 
 
+@dataclass(frozen=True)
+class SlowWithoutAnswer(WithoutAnswer):
+    """And the search has its turn before."""
+
+    procedure_takes_long: bool = True
+
+
+@pytest.mark.parametrize("is_slow", [True, False])
+def test_how_long_one_was_at_it_is_not_known_where_the_search_came_before_it(is_slow: bool) -> None:
+    study = Study(FlatProblem(3, 3, 1), "random", procedure_first=True)
+    result = study.run(InProcessExecutor(study.space), Budget(trials=5))
+    study.space = SlowWithoutAnswer(3, 3, 1) if is_slow else WithoutAnswer(3, 3, 1)
+    unended = procedure_in_time(study, result, lambda: None, lambda: True)
+    seconds = None if is_slow else result.elapsed_s
+    assert unended == ProcedureOutcome(ProcedureState.NOT_ENDED, seconds=seconds)
+    assert (unended.as_json()["seconds"] is None) == is_slow
+    assert ("s of it" in str(unended.sentence())) != is_slow
+
+
 def test_one_that_was_given_up_for_the_search_is_said_to_be() -> None:
     study = Study(FlatProblem(3, 3, 1), "random", procedure_first=True)
     result = study.run(InProcessExecutor(study.space), Budget(trials=5))
