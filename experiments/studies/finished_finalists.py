@@ -151,11 +151,16 @@ class FinishedFinalists:
         assert isinstance(view, FlatSpace)
         self._view, self._searched = view, best
         self.first = self.best = next(self._as_good_before(), best)
+        self._kept = kept_finalist(problem, study, study.result()).best
         self.compared = list[Trial]()
 
     def run(self) -> bool:
-        """Compare what the search has finished and then what is finished here; True when that has come to its end."""
-        for trial in list(itertools.islice(self._finished_by_search(), MOST_FINISHED)):
+        """Compare what an earlier run has chosen, what the search has finished and then what is finished here; True when that has come to
+        its end."""
+        before = [trial for trial in self._finished_by_search() if trial == self._kept]
+        for trial in itertools.chain(before, list(itertools.islice(self._finished_by_search(), MOST_FINISHED))):
+            if trial in self.compared:
+                continue
             self.compared.append(trial)
             if self._finishing.is_surer(self.best, trial):
                 self.best = trial
@@ -187,7 +192,10 @@ class FinishedFinalists:
         """A finished candidate that has not been compared yet."""
         known = self._study.book.trial_of(candidate)
         if known is not None and known.metrics:
-            return None if known in self.compared else known
+            if known in self.compared:
+                return None
+            self.compared.append(known)
+            return known
         (measurement,) = self._study.space.evaluate([candidate])
         self.compared.append(Trial(NEW, candidate, measurement))
         return self.compared[-1]

@@ -264,6 +264,27 @@ def test_what_the_search_has_finished_is_compared_too(
     assert found == problem.kept(study) == (fitted if is_delivered else best)
 
 
+def test_what_an_earlier_run_has_chosen_is_compared_however_much_the_search_has_ranked_before_it(store: Store) -> None:
+    """Seven rounded ones that the search has met since, and has finished, are ranked before it."""
+    problem = Comparing(Finished(Rounded(4, 5, 0)), fewer)
+    study = problem.searched(store, 60)
+    problem.chosen(study)
+    chosen, best = problem.kept(study), study.result().best
+    assert chosen is not None
+    assert best is not None
+    problem.flips = lambda one: (20 if one == chosen.assignment else 45) if is_fitted(one) else 50
+    known = [dict(trial.assignment) for trial in study.trials()]
+    new = [{"d0": 10, "d1": 10, "d2": n // 5 + 10, "d3": n % 5 + 10} for n in range(25)]
+    for place, one in enumerate([one for one in new if one not in known][: MOST_FINISHED + 1]):
+        metrics = {**best.metrics, "expected_flips": best.metrics["expected_flips"] + 1e-3 * (place + 1)}
+        with_trial(study, one, Measurement(metrics))
+        with_trial(study, {**one, CODES: "fitted"}, Measurement(metrics))
+    found = problem.chosen(study)
+    assert found.result.best == chosen == problem.kept(study)
+    assert found.said is not None
+    assert "Of 8 finished candidates and" in found.said, "the chosen one, six of the search, and the fit of the best"
+
+
 def test_finished_ones_that_break_a_limit_are_not_delivered(store: Store) -> None:
     limits = (Constraint("flash_bytes", FLASH), Constraint("expected_flips", 16.0))
     problem = Comparing(Finished(Rounded(4, 5, 0, constraints=limits)), fewer)
