@@ -75,6 +75,13 @@ class GoesOnSearching(Protocol):
         where the space remembers nothing, the search is to be repeated."""
 
 
+def seed_of_run(seed: int, runs: int) -> int:
+    """For the random numbers of a run, where that of the first run is given: another one for each that goes on."""
+    import numpy as np  # here, since every help text imports this module
+
+    return seed if not runs else int(np.random.SeedSequence([seed, runs]).generate_state(1)[0] >> 1)
+
+
 class RecalledSteps:
     """The steps of one search, each asked of a memory first: what a step makes hangs on the search, its number, and all that the search
     has been told before."""
