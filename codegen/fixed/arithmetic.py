@@ -56,20 +56,23 @@ def scale_down(values: IntArray, shift: int, rounding: Rounding) -> IntArray:
 
 
 def quantise(values: npt.ArrayLike, bits: int, scale: int) -> IntArray:
-    """`values * 2**scale` truncated toward zero and wrapped to `bits` (what the papers do to parameters and inputs)."""
+    """`values * 2**scale` truncated toward zero and wrapped to `bits`, as the papers' compilers write numbers."""
     scaled = np.trunc(np.ldexp(np.asarray(values, dtype=np.float64), scale))
     # beyond 2**62 the float would not fit an int64; only its low bits matter and those are zero
     return wrap(np.where(np.abs(scaled) < 2.0**62, scaled, 0.0).astype(np.int64), bits)
 
 
-def quantise_features(values: npt.ArrayLike, bits: int, scale: int) -> IntArray:
-    """`values * 2**scale` truncated toward zero, and beyond the range of `bits` its end, as an exported program's header makes features.
-
-    The papers' compilers give the input a scale at which the training samples fit; others may lie beyond.
-    """
+def quantise_clipped(values: npt.ArrayLike, bits: int, scale: int) -> IntArray:
+    """`values * 2**scale` truncated toward zero, and beyond the range of `bits` its end."""
     limit = 1 << (bits - 1)
     scaled = np.trunc(np.ldexp(np.asarray(values, dtype=np.float64), scale))
     return np.clip(scaled, -limit, limit - 1).astype(np.int64)
+
+
+def quantise_features(values: npt.ArrayLike, bits: int, scale: int) -> IntArray:
+    """What an exported program's header makes of features: the papers' compilers give the input a scale at which the training samples
+    fit, and others may lie beyond."""
+    return quantise_clipped(values, bits, scale)
 
 
 def exponent(magnitude: float) -> int:

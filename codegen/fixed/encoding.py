@@ -20,7 +20,7 @@ from types import MappingProxyType
 import numpy as np
 
 from kilotune.codegen.arrays import FloatArray, IntArray
-from kilotune.codegen.fixed.arithmetic import quantise
+from kilotune.codegen.fixed.arithmetic import quantise_clipped
 from kilotune.codegen.fixed.codebook import (
     CODEBOOK_BITS,
     CODEBOOK_SIZE,
@@ -231,9 +231,13 @@ class ParameterEncoding:
 
 
 def stored_integers(values: FloatArray, bits: int, scale: int, encoding: ParameterEncoding | None) -> IntArray:
-    """The integers of `bits` bits at `scale` that stand for a parameter: those of its encoding, or without one the papers' (`quantise`)."""
+    """The integers of `bits` bits at `scale` that stand for a parameter: those of its encoding, or without one the papers', toward zero.
+
+    At a scale finer than its largest values they are clipped in every width. There the papers' compilers have them wrap around, which
+    makes a weight of the other sign of each of them: of the scales that Shiftry tries, the finer ones were of no use to weights.
+    """
     if encoding is None:
-        return quantise(values, bits, scale)
+        return quantise_clipped(values, bits, scale)
     return encoding.integers(values, scale)
 
 

@@ -108,6 +108,47 @@ def slack_wheels(count: int, seed: int) -> Instance:
     return smaller(whole, np.random.default_rng((seed, count)))
 
 
+def stacks(count: int, seed: int) -> Instance:
+    """A stack of pieces that fills 1 MiB. At each point of time neighbours end, at up to three places of the stack, and others as large
+    together begin there: mostly no cut from edge to edge parts what comes of it, and no wheel."""
+    return changing_stack(f"stacks-{count}", count, seed, 3)
+
+
+def slack_stacks(count: int, seed: int) -> Instance:
+    """A `changing_stack` with one place at each point, every piece smaller by up to a tenth."""
+    whole = changing_stack(f"slack-stacks-{count}", count, seed, 1)
+    return smaller(whole, np.random.default_rng((seed, count)))
+
+
+def changing_stack(name: str, count: int, seed: int, most_places: int) -> Instance:
+    """At least so many pieces, in a random order. At each point of time up to so many groups of one to three neighbours change."""
+    rng = np.random.default_rng((seed, count, 11))
+    stack = [(0, size) for size in _cut(MEGABYTE, 30, rng)]
+    tiles: list[LifeAndSize] = []
+    at = 0
+    while len(tiles) + len(stack) < count:
+        at += int(rng.integers(1, 20))
+        for _ in range(int(rng.integers(1, most_places + 1))):
+            width = int(rng.integers(1, 4))
+            first = int(rng.integers(len(stack) - width + 1))
+            ending = stack[first : first + width]
+            size = sum(piece for _, piece in ending)
+            parts = 3 if len(stack) < 20 else 1 if len(stack) > 40 else int(rng.integers(1, 4))
+            if size > parts and all(begin < at for begin, _ in ending):
+                tiles += [(begin, at, piece) for begin, piece in ending]
+                stack[first : first + width] = [(at, piece) for piece in _cut(size, parts, rng)]
+    tiles += [(begin, at + 1, piece) for begin, piece in stack]
+    order = rng.permutation(len(tiles))
+    return Instance(name, tuple(Buffer(str(i), *tiles[k]) for i, k in enumerate(order)))
+
+
+def _cut(total: int, parts: int, rng: np.random.Generator) -> list[int]:
+    """So many sizes that are this large together."""
+    cuts = np.sort(rng.choice(total - 1, parts - 1, replace=False)) + 1
+    sizes: list[int] = np.diff(cuts, prepend=0, append=total).tolist()
+    return sizes
+
+
 def over_points(count: int, points: int, seed: int, shrunk: bool) -> Instance:
     """A rectangle of 1 MiB cut up at random over so many points of time, three of ten times in wheels of five; where they are shrunk, every
     piece is smaller by up to a tenth."""
@@ -127,6 +168,8 @@ KINDS: Mapping[str, Callable[[int, int], Instance]] = MappingProxyType(
         "thinned": thinned,
         "slack": slack,
         "slack-wheels": slack_wheels,
+        "stacks": stacks,
+        "slack-stacks": slack_stacks,
     }
 )
 """What `generated` makes, by how many buffers and from which seed."""

@@ -65,9 +65,10 @@ def _function(place: str) -> Callable[..., Any]:
 
 def _best_of(store: Store, study: str) -> tuple[Problem, Trial | None]:
     from kilotune.experiments.studies import joining
+    from kilotune.experiments.studies.measured_finalists import kept_finalist
 
     problem, stored, _ = joining.resume(store, study)
-    return problem, stored.result().best
+    return problem, kept_finalist(problem, stored, stored.result()).best
 
 
 def table(listed: ListedRows) -> str:

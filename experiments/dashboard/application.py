@@ -215,7 +215,7 @@ class Dashboard:
         watched = self._watched_study(row)
         drawn, current = watched.drawn(row)
         html = None if request.args.get("drawn") == drawn.version else drawn.html
-        return _json(self._pages.study_news(row, watched.study, running, drawn.version, html, current), request)
+        return _json(self._pages.study_news(row, watched.read, running, drawn.version, html, current), request)
 
     def _comparison_news(self, request: Request, name: str) -> Response:
         row = next(iter(comparisons(self._store, name)), None)

@@ -12,8 +12,10 @@ from kilotune.experiments.report.convergence import convergence_section
 from kilotune.experiments.report.pareto_front import pareto_sections
 from kilotune.experiments.report.report_data import ReportData, shown_trials
 from kilotune.experiments.report.study_sections import drawn_sections
+from kilotune.experiments.studies.measured_finalists import kept_finalist
 from kilotune.experiments.studies.procedure_outcome import ProcedureOutcome, ProcedureState
 from kilotune.experiments.studies.tuning import TuneOutcome
+from kilotune.search.result import Result
 from kilotune.search.space import Constraint
 from kilotune.search.stored_rows import StudyRow
 from kilotune.search.study import Study
@@ -23,20 +25,20 @@ def sections_of(problem: Problem, study: Study, row: StudyRow) -> tuple[Section,
     """The sections of a study that may still run: those of `tune report` without what it measures for them."""
     if not len(study.book):
         return (Section("Best trial", (Paragraph("No trial is finished yet."),)),)
-    outcome = TuneOutcome(problem, study.result(), ProcedureOutcome(ProcedureState.NOT_ENDED), None, {})
+    result = kept_finalist(problem, study, study.result())
+    outcome = TuneOutcome(problem, result, ProcedureOutcome(ProcedureState.NOT_ENDED), None, {})
     trials, places = shown_trials(study, (outcome.result.best,))
     reported = ReportData(problem, study, row, trials, outcome, places)
     return (
-        Section("Best trial", (_metrics(study),)),
+        Section("Best trial", (_metrics(study, result),)),
         convergence_section(reported),
         *drawn_sections(problem, study),
         *pareto_sections(reported),
     )
 
 
-def _metrics(study: Study) -> Table:
-    """The best trial, or the one nearest to what is allowed."""
-    result = study.result()
+def _metrics(study: Study, result: Result) -> Table:
+    """The best trial, that which was chosen after the search where one was, or the one nearest to what is allowed."""
     assert result.best is not None
     metrics = result.best.measurement.metrics
     goals = {o.metric: f"objective, {o.direction.value}" for o in study.space.objectives}

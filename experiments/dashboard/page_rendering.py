@@ -15,7 +15,9 @@ from kilotune.experiments.dashboard.optuna_pages import MOST_TRIALS
 from kilotune.experiments.dashboard.overview import Entry, standing_words
 from kilotune.experiments.presentation.wording import gap_text, number
 from kilotune.experiments.problems.metric_names import metric_label
+from kilotune.experiments.problems.problem import Problem
 from kilotune.experiments.report.page import environment
+from kilotune.experiments.studies.measured_finalists import kept_finalist
 from kilotune.experiments.terminal.live_view import duration
 from kilotune.search.comparison_store import ComparisonRow
 from kilotune.search.stored_rows import StudyRow
@@ -81,9 +83,16 @@ class Pages:
         }
 
     def study_news(
-        self, row: StudyRow, study: Study | None, running: int, version: str, html: str | None, current: bool
+        self,
+        row: StudyRow,
+        watched: tuple[Problem, Study] | None,
+        running: int,
+        version: str,
+        html: str | None,
+        current: bool,
     ) -> dict[str, Any]:
-        """Facts, and the sections where the page does not have them yet."""
+        """Facts, and the sections where the page does not have them yet. `watched`: None where its space cannot be built."""
+        study = None if watched is None else watched[1]
         proved = study is not None and study.is_proved() and len(study.space.objectives) == 1
         facts = {
             "status": standing_words(row, running, proved, None if study is None else study.front.feasible),
@@ -93,8 +102,9 @@ class Pages:
             "bound": "",
             "gap": "",
         }
-        if study is not None:
-            result, leading = study.result(), study.space.objectives[0]
+        if watched is not None:
+            problem, study = watched
+            result, leading = kept_finalist(problem, study, study.result()), study.space.objectives[0]
             value = None if result.best is None else result.best.measurement.metrics.get(leading.metric)
             facts["leading"] = metric_label(leading.metric) if result.feasible else "nearest to the limits"
             facts["best"] = "" if value is None else number(value)

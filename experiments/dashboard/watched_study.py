@@ -14,6 +14,7 @@ from kilotune.experiments.problems.problem import Problem
 from kilotune.experiments.report.page import render_sections
 from kilotune.experiments.report.unavailable_space import NO_REQUEST, LastTrials, sections_of_rows, trouble_of
 from kilotune.experiments.studies import joining
+from kilotune.experiments.studies.measured_finalists import FINALIST
 from kilotune.search.store import Store
 from kilotune.search.stored_rows import StudyRow
 from kilotune.search.study import Study
@@ -31,6 +32,11 @@ class WatchedStudy:
         self.problem: Problem | None = None
         self.study: Study | None = None
         self.trouble = ""
+
+    @property
+    def read(self) -> tuple[Problem, Study] | None:
+        """Both, once they have been read; None where the space cannot be built."""
+        return None if self.problem is None or self.study is None else (self.problem, self.study)
 
     def drawn(self, row: StudyRow) -> tuple[RenderedSections, bool]:
         """The sections, and whether they are of `row` as it is. Whoever comes while they are drawn gets the ones before."""
@@ -74,5 +80,5 @@ class WatchedStudy:
 
 
 def version_of(row: StudyRow) -> str:
-    """Changes when the study has something new to show."""
-    return f"{row.created:.6f} {row.trials} {row.status} {row.outcome} {row.bound}"
+    """Changes when the study has something new to show, which candidate was chosen after the search among it."""
+    return f"{row.created:.6f} {row.trials} {row.status} {row.outcome} {row.bound} {row.request.get(FINALIST)}"

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable, Iterator
 
 from kilotune.experiments.problems.problem import Problem
+from kilotune.experiments.studies.command_time import unheard
 from kilotune.experiments.terminal.progress import ProgressDisplay, describe
 from kilotune.search.result import Progress
 from kilotune.search.space import Objective
@@ -38,6 +39,11 @@ def watching(watch: Watch, problem: Problem, study: Study) -> Iterator[Report | 
             yield display
 
 
+def conclusion_of(report: Report | None) -> Callable[[str], None]:
+    """Who hears of what is done after the search: who shows how it stands; a function of the caller's hears of the search alone."""
+    return report.conclude if isinstance(report, ProgressDisplay | NotebookLine) else unheard
+
+
 class NotebookLine:
     """One line of text below the cell, replaced every time."""
 
@@ -46,4 +52,11 @@ class NotebookLine:
         self._display = sys.modules["IPython"].display.display({"text/plain": ""}, raw=True, display_id=True)
 
     def __call__(self, progress: Progress) -> None:
-        self._display.update({"text/plain": describe(progress, self._objectives)}, raw=True)
+        self._show(describe(progress, self._objectives))
+
+    def conclude(self, doing: str) -> None:
+        """Say what is being done after the search."""
+        self._show(f"after the search: {doing}")
+
+    def _show(self, line: str) -> None:
+        self._display.update({"text/plain": line}, raw=True)

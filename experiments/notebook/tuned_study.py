@@ -17,14 +17,15 @@ from kilotune.experiments.artefacts.output_file import check_output_file, write_
 from kilotune.experiments.notebook.blas_threads import one_blas_thread
 from kilotune.experiments.notebook.figures import figures_of
 from kilotune.experiments.notebook.frame import trials_frame
-from kilotune.experiments.notebook.live_line import Watch, watching
+from kilotune.experiments.notebook.live_line import Watch, conclusion_of, watching
 from kilotune.experiments.notebook.workers import refuse_in_starting_worker, require_workers
 from kilotune.experiments.presentation.wording import gap_text
 from kilotune.experiments.problems.problem import Problem, export_trial, metrics_on_test_data
 from kilotune.experiments.problems.problem_entry import entry_of
 from kilotune.experiments.studies import tuning
 from kilotune.experiments.studies.chosen_builds import built_for
-from kilotune.experiments.studies.command_time import first_answer_seconds
+from kilotune.experiments.studies.command_time import CommandTime
+from kilotune.experiments.studies.delivery import Delivery, kept_delivery
 from kilotune.experiments.studies.libraries import load_libraries
 from kilotune.experiments.studies.measured_finalists import kept_finalist
 from kilotune.experiments.studies.placing_finalists import exported_trial
@@ -53,7 +54,8 @@ class TunedStudy:
     def __init__(self, problem: Problem, search: Study, workplace: Workplace, row: StudyRow) -> None:
         self.problem, self.search = problem, search
         self._workplace, self._row = workplace, row
-        self._drawn: tuple[int, Mapping[str, go.Figure]] | None = None
+        self._drawn: Mapping[str, go.Figure] | None = None
+        self._delivery: Delivery | None = None  # once it was searched here
 
     @property
     def name(self) -> str:
@@ -67,7 +69,7 @@ class TunedStudy:
 
     @property
     def result(self) -> Result:
-        """Where the study stands; its best is the finalist that was fastest on the device, once `outcome` has run some there."""
+        """Where the study stands; its best is the candidate that is delivered: see `best`."""
         return kept_finalist(self.problem, self.search, self.search.result())
 
     @property
@@ -77,15 +79,16 @@ class TunedStudy:
 
     @property
     def best(self) -> Trial | None:
-        """The best trial (`.assignment`, `.metrics`, `.number`); the one nearest to feasible when none is (see `feasible`).
-        None when nothing was measured."""
+        """The trial that the command delivers (`.assignment`, `.metrics`, `.number`): the best of the search, or the finalist that was
+        chosen after it, on made-up inputs, by linked bytes or by its time on the device. The one nearest to feasible when none is
+        (see `feasible`), None when nothing was measured."""
         best = self.result.best
         return None if best is None or best.measurement.failure is not None else best
 
     @property
     def feasible(self) -> bool:
         """Whether `best` keeps all constraints."""
-        return self.search.front.feasible
+        return self.result.feasible and self._delivered().finalists.kept
 
     @property
     def bound(self) -> float | None:
@@ -125,7 +128,11 @@ class TunedStudy:
     def outcome(self) -> tuning.TuneOutcome:
         """All that the command reports: the procedure, test data, the float model, and, with a device, the programs measured
         there (which takes a while)."""
-        return tuning.conclude(self.problem, self.search, self.result)
+        return tuning.conclude(self.problem, self.search, self.search.result(), delivery=self._delivered())
+
+    def _delivered(self) -> Delivery:
+        """What the last search has chosen; of a study that was not searched here what is kept with it."""
+        return self._delivery or kept_delivery(self.problem, self.search, self.search.result())
 
     def summary(self) -> str:
         """The table that the command prints."""
@@ -144,26 +151,31 @@ class TunedStudy:
         progress: Watch = None,
         stop: str | None = None,
     ) -> TunedStudy:
-        """Search on for another budget; the study itself. See `tune` for `progress`, Ctrl-C and `stop`, by default what `tune`
-        was told."""
+        """Search on for another budget, and choose again what is delivered; the study itself. See `tune` for `progress`, Ctrl-C and `stop`,
+        by default what `tune` was told."""
         refuse_in_starting_worker()
-        wanted, rule = budget_of(budget), StopRule.parse(stop or self.problem.request.stop or str(SETTLED))
+        wanted = budget_of(budget)
+        load_libraries(self.problem.request, family=entry_of(self.problem)[0])
+        return self.search_within(CommandTime(wanted), jobs=jobs, progress=progress, stop=stop)
+
+    def search_within(
+        self, time: CommandTime, *, jobs: int | None = None, progress: Watch = None, stop: str | None = None
+    ) -> TunedStudy:
+        """As `resume`, in what is left of a budget that has begun."""
+        rule = StopRule.parse(stop or self.problem.request.stop or str(SETTLED))
         workplace = self._workplace if jobs is None else self._workplace.with_jobs(jobs)
         require_workers(self.space, workplace)
         self.search.make_strategy()  # refused before the study is running, where it cannot be had
-        load_libraries(self.problem.request, family=entry_of(self.problem)[0])
-        executor = workplace.executor(self.space)
-        try:
-            with watching(progress, self.problem, self.search) as report:
+        with watching(progress, self.problem, self.search) as report:
 
-                def on_progress(progress: Progress) -> None:
-                    if report is not None and report(progress) is True:
-                        self.search.stop()
+            def on_progress(progress: Progress) -> None:
+                if report is not None and report(progress) is True:
+                    self.search.stop()
 
-                longer_s = first_answer_seconds(self.space)
-                self.search.run(executor, wanted, stop=rule, on_progress=on_progress, first_answer_s=longer_s)
-        finally:
-            executor.close()
+            self._drawn = self._delivery = None
+            self._delivery = tuning.run_to_delivery(
+                self.problem, self.search, time, workplace, on_progress, rule, conclusion_of(report)
+            )
         return self
 
     def to_dataframe(self) -> pd.DataFrame:
@@ -173,11 +185,10 @@ class TunedStudy:
     @property
     def figures(self) -> Mapping[str, go.Figure]:
         """The figures of the report by their names: the best so far, the front, which decisions mattered, the space's own.
-        Drawn when first asked for, and again when there are new trials."""
-        trials = len(self.search.book)
-        if self._drawn is None or self._drawn[0] != trials:
-            self._drawn = (trials, figures_of(self._sections()))
-        return self._drawn[1]
+        Drawn when first asked for, and again when it has been searched on."""
+        if self._drawn is None:
+            self._drawn = figures_of(self._sections())
+        return self._drawn
 
     def report(self, path: str | os.PathLike[str]) -> Path:
         """Write the page that `tune report` writes; its path. ValueError for a folder."""
@@ -200,7 +211,7 @@ class TunedStudy:
     def export(
         self, folder: str | os.PathLike[str], target: str | None = None, level: str | None = None
     ) -> dict[str, str]:
-        """Write what `tune export` writes of the best trial, or of the one that held on the board: a program for `target` ("c",
+        """Write what `tune export` writes: of the best trial, or of the one that held on the board: a program for `target` ("c",
         "arduino", ...), a placement, decisions. The paths written, by what they are. ValueError when there is nothing to write, or the
         folder holds something else."""
         if self.best is None:

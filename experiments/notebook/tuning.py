@@ -112,7 +112,7 @@ def tune(
         time = _begun(request, wanted, family)
         problem = PlainProblem(request, space, (family, family.entries[0]))
     search, row = _stored(study, storage, problem, wanted) if stored else _in_memory(problem, wanted)
-    return TunedStudy(problem, search, workplace, row).resume(time.for_search(), progress=progress, stop=stop)
+    return TunedStudy(problem, search, workplace, row).search_within(time, progress=progress, stop=stop)
 
 
 def _begun(request: TuneRequest, budget: Budget, family: SpaceFamily | None = None) -> CommandTime:

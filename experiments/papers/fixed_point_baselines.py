@@ -19,7 +19,7 @@ from kilotune.codegen.bundle import Bundle
 from kilotune.codegen.byte_weights import eight_bit_weights
 from kilotune.codegen.dataset import Dataset
 from kilotune.codegen.emit.floats import emit_float_c
-from kilotune.codegen.fixed.arithmetic import Rounding
+from kilotune.codegen.fixed.arithmetic import Rounding, quantise
 from kilotune.codegen.fixed.shiftry import ShiftryLowering
 from kilotune.codegen.fixed.table import FixedBatch
 from kilotune.codegen.float_evaluator import run_float
@@ -120,8 +120,14 @@ def uniform(space: ShiftryCandidates, test: Dataset, bits: int) -> float:
     count = len(space.task.program.variables)
     scales = np.repeat(np.arange(bits)[:, None], count, axis=1)
     batch = lowering.lower(np.full((bits, count), bits), scales)
-    outputs = Simulator(batch.program, space.task.parameters, test.features).run(batch)
-    return float(100.0 * (outputs[:, :, 0] == test.targets[None]).mean(axis=1).max())
+    return max(
+        program_accuracy(batch.one(scale), _wrapped(space.task.parameters, bits, scale), test) for scale in range(bits)
+    )
+
+
+def _wrapped(parameters: Mapping[str, FloatArray], bits: int, scale: int) -> dict[str, FloatArray]:
+    """What numbers beyond the range of a format become in it without saturation."""
+    return {name: np.ldexp(quantise(values, bits, scale), -scale) for name, values in parameters.items()}
 
 
 def wide(path: Path, test: Dataset) -> float:

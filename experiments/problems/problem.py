@@ -80,6 +80,15 @@ class ComparesFlips(Protocol):
 
 
 @runtime_checkable
+class FinishesFinalists(ComparesFlips, Protocol):
+    """Ability: the best candidates of a search may be finished after it (`kilotune.search.space.HasFinish`), and compared."""
+
+    @property
+    def finishes_finalists(self) -> bool:
+        """Whether that is asked for."""
+
+
+@runtime_checkable
 class CountsSamples(Protocol):
     """Ability: accuracies are shares of samples."""
 

@@ -34,7 +34,7 @@ larger of the two."""
 
 AFTER_INTERRUPT_S = 0.7
 DEVICE_SHARE = 0.2
-"""The share of the budget that is kept for compiling the best programs and running them on a device."""
+"""The share of the budget that is kept for finishing the best candidates, for compiling the best programs and for running them."""
 
 MadeT = TypeVar("MadeT")
 
@@ -84,7 +84,7 @@ class CommandTime:
         return max(0.0, self.budget.seconds + first_answer_seconds(space) - self.spent_s() - search.seconds)
 
     def finalists_over(self, replay_s: float) -> bool:
-        """Whether no more finalists are to be run on a device: half of what is kept for it is left to test data and to the best one.
+        """Whether no more finalists are to be finished or run on a device: half of what is kept for it is left to test data and the best.
         `replay_s` as for `concluded`."""
         return self.spent_s() - replay_s >= self.budget.seconds * (1.0 - DEVICE_SHARE / 2.0)
 

@@ -15,6 +15,7 @@ from functools import partial
 from kilotune.evaluators.fixed_point.fresh_inputs import PairedFlips
 from kilotune.experiments.problems.problem import ComparesFlips, Problem
 from kilotune.experiments.studies.command_time import made_in_time, unheard
+from kilotune.experiments.studies.finished_finalists import finished_finalist
 from kilotune.experiments.studies.linked_finalists import linked_finalist
 from kilotune.experiments.studies.measured_finalists import (
     PRECISION,
@@ -44,18 +45,28 @@ def chosen_finalist(
     is_over: Callable[[], bool],
     tell: Callable[[str], None] = unheard,
 ) -> MeasuredFinalists:
-    """The finalist to be delivered: by what is linked where that is limited; the procedure's answer, `paper`, where the best is as
-    expensive and not surely more precise; else by its time on the device (`measured_finalists`). None are compared once `is_over`.
-    `tell` hears what is being done."""
+    """The finalist to be delivered: by what is linked where that is limited; else the best once some are finished, or the procedure's
+    answer, `paper`, where that best is as expensive and not surely more precise; else by its time on the device (`measured_finalists`).
+    None are compared once `is_over`. `tell` hears what is being done."""
+    linked = linked_finalist(problem, study, result, is_over, tell)
+    if linked is not None:
+        return linked
+    finished = finished_finalist(problem, study, result, is_over, tell)
+    best = result if finished is None else finished.result
     return (
-        linked_finalist(problem, study, result, is_over, tell)
-        or confirmed_finalist(problem, study, result, paper, is_over)
-        or measured_finalists(problem, study, result, paper, is_over)
+        confirmed_finalist(problem, study, best, paper, is_over, tell)
+        or finished
+        or measured_finalists(problem, study, result, paper, is_over, tell)
     )
 
 
 def confirmed_finalist(
-    problem: Problem, study: Study, result: Result, paper: Trial | None, is_over: Callable[[], bool]
+    problem: Problem,
+    study: Study,
+    result: Result,
+    paper: Trial | None,
+    is_over: Callable[[], bool],
+    tell: Callable[[str], None] = unheard,
 ) -> MeasuredFinalists | None:
     """The procedure's answer, kept with the study, where the best has the same losses as it in all that comes before precision and is not
     surely more precise. None where it is, and where the two cannot be compared."""
@@ -65,14 +76,15 @@ def confirmed_finalist(
         return None
     if not _differ_in_precision(study, result, best, answer):
         return None
+    tell("running the best and the procedure's answer on made-up inputs")
     found = made_in_time(is_over, partial(problem.paired_flips, best, answer))
     if found is None or not (found.only_first or found.only_second) or _is_surely_better(found):
         return None
-    keep_finalist(study, answer, best, also_if_proved=True)
+    keep_finalist(study, answer, study.result().best or best, also_if_proved=True)
     said = (
         f"Trial {answer.number}, the answer of the paper's procedure, is kept: of {found.inputs} made-up inputs like the training samples "
         f"{found.both + found.only_second} change their class by it, and {found.both + found.only_first} by trial {best.number}, which is "
-        f"the best on the samples: that one is not surely better on as many new inputs as there are samples."
+        f"the best found: that one is not surely better on as many new inputs as there are samples."
     )
     return MeasuredFinalists(with_best(result, answer, problem.space.objectives[0]), said)
 

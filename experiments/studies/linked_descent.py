@@ -17,8 +17,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from kilotune.evaluators.simulated import DeviceError
-from kilotune.experiments.problems.problem import ComparesFlips, LimitsLinkedFlash
-from kilotune.experiments.studies.measured_finalists import PRECISION
+from kilotune.experiments.problems.problem import LimitsLinkedFlash
+from kilotune.experiments.studies.finished_finalists import (
+    NEW,
+    Finishing,
+    independent_view,
+    is_whole,
+    of_view,
+)
 from kilotune.search.corrected_estimate import CorrectedEstimate
 from kilotune.search.encoding import CandidateKey
 from kilotune.search.front import Rank, Ranking
@@ -26,10 +32,7 @@ from kilotune.search.space import (
     Assignment,
     FlatSpace,
     HasFinish,
-    HasFlatView,
-    HasFlatViews,
     Measurement,
-    Space,
     Trial,
 )
 from kilotune.search.strategies.moves import Move, Moves
@@ -40,10 +43,6 @@ MOST_LINKED = 60
 
 MOST_MEASURED = 6000
 """Candidates that are measured."""
-
-MOST_FINISHED = 6
-"""Candidates that are finished: a fit takes from two to thirty seconds. What one comes to hardly tells what the next will, however alike
-they are before: on test samples of five generated perceptrons the best of six flips 11 % less than the best of two, that of eight 9 %."""
 
 LINKED_TO_FINISH = 24
 """Candidates that are linked for that, the finished ones among them."""
@@ -57,9 +56,6 @@ TRADED = 16
 ESTIMATE = "linked_bytes"
 """The metric of estimates."""
 
-NEW = -1
-"""The number of a trial that is not the study's."""
-
 BEYOND_DEVICE = 1 << 62
 """Bytes of what cannot be linked, since the device has no room for it."""
 
@@ -70,20 +66,6 @@ def bytes_linked(problem: LimitsLinkedFlash, trial: Trial) -> int:
         return problem.linked_bytes(trial)
     except DeviceError:
         return BEYOND_DEVICE
-
-
-def _is_whole(measurement: Measurement) -> bool:
-    """Whether a candidate was measured to the end."""
-    return bool(measurement.metrics) and not measurement.censored
-
-
-def _of(flat: FlatSpace, trials: Iterable[Trial]) -> Iterator[Trial]:
-    """Those of the flat view."""
-    asked = {decision.name: decision.options for decision in flat.decisions}
-    for trial in trials:
-        answers = trial.assignment
-        if answers.keys() == asked.keys() and all(option in asked[name] for name, option in answers.items()):
-            yield trial
 
 
 class LinkedDescent:
@@ -129,8 +111,8 @@ class LinkedDescent:
 
     def run(self) -> bool:
         """Link, descend and finish; True when that has come to its end."""
-        self._take(self._first_within(self._book.best_first(self._ranking, _is_whole), self._rank(self.best)))
-        flat = self._flat_view_of(self.best)
+        self._take(self._first_within(self._book.best_first(self._ranking, is_whole), self._rank(self.best)))
+        flat = independent_view(self._space, self.best)
         if isinstance(flat, FlatSpace):
             home = self._start(flat)
             while home is not None:
@@ -139,12 +121,6 @@ class LinkedDescent:
         if isinstance(self._space, HasFinish):
             self._finish(self._space)
         return True
-
-    def _flat_view_of(self, trial: Trial) -> Space:
-        """The candidates that differ from a trial's by independent decisions."""
-        if isinstance(self._space, HasFlatViews):
-            return self._space.flat_view_of(trial.assignment)
-        return self._space.flat_view() if isinstance(self._space, HasFlatView) else self._space
 
     def _start(self, flat: FlatSpace) -> Trial | None:
         """The best candidate of the flat view that is known to keep the limit: that of the best, or another."""
@@ -156,11 +132,11 @@ class LinkedDescent:
     def _within_limit(self, flat: FlatSpace) -> list[Trial]:
         """Candidates of the flat view that were linked within the limit."""
         within = (trial for key, trial in self._trials_linked.items() if self._linked[key] <= self._limit)
-        return list(_of(flat, within))
+        return list(of_view(flat, within))
 
     def _measured_best_first(self) -> Iterator[Trial]:
         """All that were measured, those that break other limits last."""
-        known = self._book.best_first(self._ranking, _is_whole, within_limits=False)
+        known = self._book.best_first(self._ranking, is_whole, within_limits=False)
         new = (trial for trial in self._new.values() if trial.metrics)
         return heapq.merge(known, sorted(new, key=self._rank), key=self._rank)
 
@@ -190,43 +166,30 @@ class LinkedDescent:
         ]
 
     def _finish(self, space: HasFinish) -> None:
-        """Finish the best candidates that link within the limit, and take what is better. What is measured as exactly as precise computes
-        the same, and is finished once."""
-        flat = self._flat_view_of(self.best)
+        """Finish the best candidates that link within the limit, and take what is better."""
+        flat = independent_view(self._space, self.best)
         assert isinstance(flat, FlatSpace)
-        begun, self._links_left = set[Rank](), LINKED_TO_FINISH
-        for trial in _of(flat, self._measured_best_first()):
-            precise = self._ranking.losses(trial.measurement)[:2]
-            if self._links_left < 2:  # one for it, one for what comes of it
-                return
-            if precise in begun or self._bytes(trial) > self._most or not self._links_within(trial):
-                continue
-            self._tell(f"finishing candidates, {len(begun) + 1} of at most {MOST_FINISHED}")
-            whole = space.finished(trial.assignment, self._as_linked(trial))
-            if whole is None:
-                continue
-            for found in self._measure([whole]):
-                if self._links_within(found) and self._is_surer(found):
-                    self.best, self.bytes_of_best = found, self._linked[self._key(found.assignment)]
-            begun.add(precise)
-            if len(begun) == MOST_FINISHED:
-                return
+        self._links_left = LINKED_TO_FINISH
+        finishing = Finishing(
+            self._problem, space, self._ranking, self._as_linked, self._finished, self._tell, ranks_finished=True
+        )
+        best_first = itertools.takewhile(
+            lambda _: self._links_left >= 2,  # one for a candidate, one for what comes of it
+            of_view(flat, self._measured_best_first()),
+        )
+        for found in finishing.better(self.best, best_first):
+            self.best, self.bytes_of_best = found, self._linked[self._key(found.assignment)]
 
-    def _as_linked(self, trial: Trial) -> Measurement:
-        """The measurement of a trial that was linked, with these bytes in place of the estimate, which may be beyond the limit."""
+    def _as_linked(self, trial: Trial) -> Measurement | None:
+        """The measurement of a trial that links within the limit, with these bytes in place of the estimate, which may be beyond it."""
+        if self._bytes(trial) > self._most or not self._links_within(trial):
+            return None
         size = float(self._linked[self._key(trial.assignment)])
         return replace(trial.measurement, metrics={**trial.metrics, ESTIMATE: size})
 
-    def _is_surer(self, whole: Trial) -> bool:
-        """Whether a finished candidate is better than the best. Beside one that is not finished it is by fewer flips on inputs that neither
-        was chosen by: what is measured of it counts such inputs, and what is measured of the other does not."""
-        best, rank = self._rank(self.best), self._rank(whole)
-        precise = self._ranking.objectives[0].metric == PRECISION and rank[0] <= best[0]
-        if precise and isinstance(self._problem, ComparesFlips) and len(whole.assignment) > len(self.best.assignment):
-            flips = self._problem.paired_flips(self.best, whole)
-            if flips is not None:
-                return flips.only_second < flips.only_first
-        return rank < best
+    def _finished(self, candidate: Assignment) -> Trial | None:
+        """A finished candidate that links within the limit."""
+        return next((found for found in self._measure([candidate]) if self._links_within(found)), None)
 
     def _first_within(self, best_first: Iterable[Trial], rank: Rank) -> Trial | None:
         """The best of those that are better than that and link within the limit; only those that it is expected of are linked."""

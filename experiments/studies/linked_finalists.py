@@ -17,7 +17,8 @@ from functools import partial
 from kilotune.experiments.problems.device_check import DeviceCheck
 from kilotune.experiments.problems.problem import LimitsLinkedFlash, Problem
 from kilotune.experiments.studies.command_time import made_in_time, unheard
-from kilotune.experiments.studies.linked_descent import ESTIMATE, NEW, LinkedDescent, bytes_linked
+from kilotune.experiments.studies.finished_finalists import record_new
+from kilotune.experiments.studies.linked_descent import ESTIMATE, LinkedDescent, bytes_linked
 from kilotune.experiments.studies.measured_finalists import (
     MeasuredFinalists,
     differs,
@@ -114,10 +115,8 @@ def _descended(
     best = descent.best
     if best.number == first.number:
         return first, ""
-    if best.number == NEW:
-        best = replace(best, number=study.book.free_number())
-        study.record(study.book.encoding.key(best.assignment), best.number, best.assignment, best.measurement, 0.0)
-        study.save(0.0)
+    record_new(study, [best])
+    best = study.book.trial_of(best.assignment) or best
     said = f" A descent from there, which linked {descent.linked}, comes to trial {best.number}, of {descent.bytes_of_best} bytes."
     return best, said
 

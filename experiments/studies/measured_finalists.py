@@ -15,7 +15,7 @@ from kilotune.experiments.presentation.wording import counted
 from kilotune.experiments.problems.device_check import DeviceCheck
 from kilotune.experiments.problems.problem import LimitsLinkedFlash, Problem, RunsOnDevice
 from kilotune.experiments.studies.chosen_builds import ALL_LEVELS, chooses_build
-from kilotune.experiments.studies.command_time import made_in_time
+from kilotune.experiments.studies.command_time import made_in_time, unheard
 from kilotune.search.front import Ranking
 from kilotune.search.result import Result, relative_gap
 from kilotune.search.space import HasReferencePoint, Objective, Trial
@@ -54,7 +54,12 @@ class MeasuredFinalists:
 
 
 def measured_finalists(
-    problem: Problem, study: Study, result: Result, paper: Trial | None, is_over: Callable[[], bool]
+    problem: Problem,
+    study: Study,
+    result: Result,
+    paper: Trial | None,
+    is_over: Callable[[], bool],
+    tell: Callable[[str], None] = unheard,
 ) -> MeasuredFinalists:
     """Run the finalists of a search for the least time, and keep with the study which was fastest.
 
@@ -69,6 +74,7 @@ def measured_finalists(
         return unmeasured
     found: dict[int, tuple[float, Trial, DeviceCheck]] = {}
     for trial in _finalists(study, best, paper):
+        tell(f"running finalists on the device, {len(found) + 1} so far")
         check = made_in_time(is_over, partial(problem.check_on_device, trial))
         if check is not None and check.measured is not None and check.measured.fits:
             found[trial.number] = check.measured.cycles, trial, check

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from kilotune.experiments.problems.placing import PLACED, FinalistPlacing, kept_placing
 from kilotune.experiments.problems.problem import PlacesFinalists, Problem
-from kilotune.experiments.studies.command_time import AFTER_INTERRUPT_S, made_in_time
+from kilotune.experiments.studies.command_time import AFTER_INTERRUPT_S, made_in_time, unheard
 from kilotune.experiments.studies.measured_finalists import kept_finalist
 from kilotune.search.front import Ranking
 from kilotune.search.result import Result
@@ -17,15 +17,15 @@ from kilotune.search.study import Study
 
 
 def place_finalists(
-    problem: Problem, study: Study, result: Result, is_over: Callable[[], bool]
+    problem: Problem, study: Study, result: Result, is_over: Callable[[], bool], tell: Callable[[str], None] = unheard
 ) -> FinalistPlacing | None:
     """The front from its first candidate, then all others from the best, as hardware, and kept; what was kept before where none is tried
-    now. None for problems whose candidates are no hardware."""
+    now. None for problems whose candidates are no hardware. `tell` hears of each that is tried."""
     if not isinstance(problem, PlacesFinalists):
         return None
     if not (result.feasible and problem.most_placed):
         return kept_placing(study)
-    found = _placed(problem, study, result, is_over)
+    found = _placed(problem, study, result, is_over, tell)
     if found.tried:
         _record_new(study, found)
         study.keep_in_request(PLACED, found.as_json())
@@ -34,7 +34,9 @@ def place_finalists(
     return found if kept is None else replace(kept, interrupted=found.interrupted)
 
 
-def _placed(problem: PlacesFinalists, study: Study, result: Result, is_over: Callable[[], bool]) -> FinalistPlacing:
+def _placed(
+    problem: PlacesFinalists, study: Study, result: Result, is_over: Callable[[], bool], tell: Callable[[str], None]
+) -> FinalistPlacing:
     ranking = Ranking.of(study.space)
     in_front = {trial.number: trial for trial in result.front if not ranking.violation(trial.measurement)}
     others = (trial for trial in study.book.best_first(ranking) if trial.number not in in_front)
@@ -46,9 +48,12 @@ def _placed(problem: PlacesFinalists, study: Study, result: Result, is_over: Cal
     over = interrupted if problem.places_beyond_budget else is_over
     attempts = problem.place(finalists, study.book.next_number)
     found = [next(attempts)]
+    tell(f"trying candidates on {found[0].board}")
 
     def to_the_end() -> bool:
-        found.extend(attempts)
+        for attempt in attempts:
+            found.append(attempt)
+            tell(f"trying candidates on {attempt.board}, {len(attempt.tried)} so far")
         return True
 
     if made_in_time(over, to_the_end) or found[-1].held:

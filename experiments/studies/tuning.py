@@ -9,9 +9,10 @@ from typing import Any
 
 from kilotune.evaluators.on_device import DeviceMeasurement
 from kilotune.experiments.problems.device_check import DeviceCheck
-from kilotune.experiments.problems.placing import FinalistPlacing, kept_placing
+from kilotune.experiments.problems.placing import FinalistPlacing
 from kilotune.experiments.problems.problem import (
     ApproximatesInput,
+    ComparesFlips,
     LimitsProcedure,
     PlacesFinalists,
     Problem,
@@ -22,9 +23,10 @@ from kilotune.experiments.problems.problem import (
 from kilotune.experiments.problems.procedure_measurements import remembered
 from kilotune.experiments.studies.command_time import DEVICE_SHARE, CommandTime, made_in_time, never, unheard
 from kilotune.experiments.studies.confirmed_finalists import chosen_finalist
+from kilotune.experiments.studies.delivery import Delivery, kept_delivery
 from kilotune.experiments.studies.device_checks import checked_programs
+from kilotune.experiments.studies.finished_finalists import finishes_finalists
 from kilotune.experiments.studies.linked_finalists import linked_as_built
-from kilotune.experiments.studies.measured_finalists import MeasuredFinalists, kept_finalist
 from kilotune.experiments.studies.placing_finalists import knowing_placing, place_finalists, resuming_placing
 from kilotune.experiments.studies.procedure_outcome import ProcedureOutcome, procedure_in_time
 from kilotune.experiments.studies.unseen_data import on_unseen_data, unmeasured_sentence
@@ -109,6 +111,15 @@ class TuneOutcome:
         return placing is None or not placing.tried or placing.held is not None
 
 
+@dataclass(frozen=True)
+class Searched:
+    """A search that has ended. `replay_s`: what a resumed study has replayed, which costs no budget; `used_s`: of the command's budget."""
+
+    result: Result
+    replay_s: float
+    used_s: float
+
+
 def run(
     problem: Problem,
     study: Study,
@@ -120,32 +131,68 @@ def run(
 ) -> TuneOutcome:
     """Search until the budget is spent, the strategy ends, `stop` says so, or Ctrl-C; then what the time still allows of the rest, of whose
     longer parts `on_conclusion` hears."""
-    measures_device = device_of(problem) is not None
     with stops_on_interrupt(study):
-        executor = workplace.executor(problem.space)
-        try:
-            budget = time.for_search(DEVICE_SHARE if measures_device else 0.0)
-            result = study.run(
-                executor,
-                budget,
-                stop=stop,
-                on_progress=on_progress,
-                handle_interrupts=False,
-                first_answer_s=time.for_first_answer(budget, problem.space),
-            )
-            replay_s = 0.0 if result.course is None else result.course.replay_s
-            used_s = time.spent_s() - replay_s
-        finally:
-            executor.close()
+        searched = search(problem, study, time, workplace, on_progress, stop)
         outcome = conclude(
             problem,
             study,
-            result,
-            is_over=time.concluded(study, replay_s),
-            finalists_over=lambda: time.finalists_over(replay_s),
+            searched.result,
+            is_over=time.concluded(study, searched.replay_s),
+            finalists_over=lambda: time.finalists_over(searched.replay_s),
             tell=on_conclusion,
         )
-        return dataclasses.replace(outcome, asked=time.budget, used_s=used_s)
+        return dataclasses.replace(outcome, asked=time.budget, used_s=searched.used_s)
+
+
+def run_to_delivery(
+    problem: Problem,
+    study: Study,
+    time: CommandTime,
+    workplace: Workplace,
+    on_progress: Callable[[Progress], None] | None,
+    stop: StopRule = SETTLED,
+    on_conclusion: Callable[[str], None] = unheard,
+) -> Delivery:
+    """As `run`, but for what is only measured to be shown: what is to be used of the study, which `run` comes to as well."""
+    with stops_on_interrupt(study):
+        searched = search(problem, study, time, workplace, on_progress, stop)
+        result, is_over = searched.result, time.concluded(study, searched.replay_s)
+        answer = None
+        if isinstance(problem, ComparesFlips | RunsOnDevice):  # which choose between it and the best
+            answer = procedure_in_time(study, result, lambda: procedure_of(problem, study), is_over).answer
+
+        def finalists_over() -> bool:
+            return is_over() or time.finalists_over(searched.replay_s)
+
+        finalists = chosen_finalist(problem, study, result, answer, finalists_over, on_conclusion)
+        return Delivery(finalists, place_finalists(problem, study, finalists.result, is_over, on_conclusion))
+
+
+def search(
+    problem: Problem,
+    study: Study,
+    time: CommandTime,
+    workplace: Workplace,
+    on_progress: Callable[[Progress], None] | None,
+    stop: StopRule,
+) -> Searched:
+    """The search alone, in what the budget leaves it. Ctrl-C is the caller's."""
+    executor = workplace.executor(problem.space)
+    try:
+        chooses = device_of(problem) is not None or finishes_finalists(problem)
+        budget = time.for_search(DEVICE_SHARE if chooses else 0.0)
+        result = study.run(
+            executor,
+            budget,
+            stop=stop,
+            on_progress=on_progress,
+            handle_interrupts=False,
+            first_answer_s=time.for_first_answer(budget, problem.space),
+        )
+        replay_s = 0.0 if result.course is None else result.course.replay_s
+        return Searched(result, replay_s, time.spent_s() - replay_s)
+    finally:
+        executor.close()
 
 
 def conclude(
@@ -156,18 +203,22 @@ def conclude(
     is_over: Callable[[], bool] = never,
     finalists_over: Callable[[], bool] = never,
     tell: Callable[[str], None] = unheard,
+    delivery: Delivery | None = None,
 ) -> TuneOutcome:
     """Add what is measured once: the paper's procedure, the test data, the float model, programs on the device, of the
     front no more than `most_checked`. What is not there when `is_over` says so is left out, and finalists earlier: those that
-    are not run when `finalists_over` says so, since test data and the best one on the device matter more."""
+    are not run when `finalists_over` says so, since test data and the best one on the device matter more. `delivery`: what has been chosen
+    already; where nothing is checked it is what an earlier run has kept."""
 
     paper = procedure_in_time(study, result, lambda: procedure_of(problem, study), is_over)
     if isinstance(problem, LimitsProcedure):
         paper = dataclasses.replace(paper, limits=problem.procedure_limits())
-    if most_checked:
+    if delivery is None and not most_checked:
+        delivery = kept_delivery(problem, study, result)
+    if delivery is None:
         finalists = chosen_finalist(problem, study, result, paper.answer, lambda: is_over() or finalists_over(), tell)
     else:
-        finalists = MeasuredFinalists(kept_finalist(problem, study, result))
+        finalists = delivery.finalists
     result = finalists.result
     test = on_unseen_data(problem, study, result.best, is_over)
     float_metrics = made_in_time(is_over, lambda: float_metrics_of(problem)) or {}
@@ -175,7 +226,7 @@ def conclude(
     checks = checked_programs(problem, study, finalists, paper.answer, most_checked, is_over)
     finalists = linked_as_built(problem, finalists, checks.best)
     problem = checks.problem
-    placing = place_finalists(problem, study, result, is_over) if most_checked else kept_placing(study)
+    placing = place_finalists(problem, study, result, is_over, tell) if delivery is None else delivery.placing
     return TuneOutcome(
         knowing_placing(problem, placing),
         result,

@@ -6,7 +6,7 @@
 - buffers that almost fit together are glued loosely, and the blocks moved about (`spaces.memory.loose_search`);
 - buffers that follow one another alone are glued, the blocks searched in the same way, and all fall from where they lie then
   (`spaces.memory.succession_search`);
-- where every point of time says what lies side by side, all fall in an order of the stack (`spaces.memory.stack_orders`), once;
+- where the memory seems to be full all the time, orders of the stack of live buffers are looked for (`spaces.memory.stack_orders`);
 - where there are very many, guided ejection moves a few at a time (`spaces.memory.ejecting`), and in a lower memory those that overlap
   push one another aside (`spaces.memory.separating`);
 - where there are very many, all are placed from below, again and again, and where no byte may be left unused is learned
@@ -36,7 +36,7 @@ from kilotune.spaces.memory.search_note import UNBEGUN, ComponentProgress
 from kilotune.spaces.memory.separating import SeparationSearch, is_separable, load_separation
 from kilotune.spaces.memory.skyline import SkylineSearch, load_skyline
 from kilotune.spaces.memory.skyline_beam import BeamSearch, has_few_points, load_beam
-from kilotune.spaces.memory.stack_orders import stacked
+from kilotune.spaces.memory.stack_orders import StackSearch
 from kilotune.spaces.memory.succession_search import SuccessionSearch
 
 LARGE = 500
@@ -74,6 +74,7 @@ SHARES = {
     "greedy": 1,
     "beam": 1,
     "separation": 1,
+    "stacks": 3,
 }
 """How the work is divided among the ways that are open."""
 
@@ -88,6 +89,7 @@ LARGE_SHARES = {
     "greedy": 1,
     "beam": 64,
     "separation": 8,
+    "stacks": 16,
 }
 """How the work is divided from LARGE buffers on, about which a question is seldom answered, and among ways for what they are glued to."""
 
@@ -102,6 +104,7 @@ FEW_POINTS_SHARES = {
     "greedy": 1,
     "beam": 64,
     "separation": 32,
+    "stacks": 16,
 }
 """And where a beam search places them: guided ejection lowers what that has come to, which goes on from there. Regluing takes long."""
 
@@ -125,6 +128,7 @@ VERY_LARGE_SHARES = {
     "greedy": 4,
     "beam": 8,
     "separation": 4,
+    "stacks": 8,
 }
 """How the work is divided from VERY_LARGE buffers on."""
 
@@ -166,10 +170,9 @@ class ComponentSearch:
         self._loose = LooseSearch(buffers, seed) if is_loose else None
         follow = succession and len(buffers) >= FEWEST_LOOSE
         self._successions = SuccessionSearch(buffers, seed, self._search_of_blocks) if follow else None
+        self._stacks = StackSearch(buffers) if follow else None
         if self._glued is not None:
             self._take_glued(self._glued)
-        if follow:
-            self._offer(stacked(buffers))
 
     @property
     def peak(self) -> int:
@@ -235,6 +238,8 @@ class ComponentSearch:
     def _local_searches(self) -> dict[str, Callable[[int, float], int]]:
         steps: dict[str, Callable[[int, float], int]] = {}
         is_large = len(self.buffers) >= LARGE
+        if self._stacks is not None and not self._stacks.exhausted:
+            steps["stacks"] = self._find_orders
         if self._successions is not None and self._successions.is_promising(self.peak):
             steps["lives"] = self._search_successions
         if is_large and load_skyline() is not None:
@@ -302,6 +307,12 @@ class ComponentSearch:
         assert self._loose is not None
         self._offer(self._loose.improve(target, seconds))
         return LOOSE_WORK
+
+    def _find_orders(self, target: int, seconds: float) -> int:
+        assert self._stacks is not None
+        before = self._stacks.spent
+        self._offer(self._stacks.placement(seconds))
+        return self._stacks.spent - before
 
     def _search_successions(self, target: int, seconds: float) -> int:
         assert self._successions is not None

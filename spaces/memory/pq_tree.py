@@ -1,22 +1,32 @@
 """PQ-trees: all orders of some elements in which certain sets are consecutive (Booth and Lueker 1976).
 
-The children of a P node may stand in any order, those of a Q node in theirs or in the reverse one. Trees are not changed; a narrower one
-shares what it can with the wider one. Here a step takes as long as there are elements, which are the buffers live at one time.
+The children of a P node may stand in any order, those of a Q node in theirs or in the reverse one. Trees are not changed: a narrower one
+shares what it can with the wider one, so that a search may go on from either. Sets of elements are masks, one bit for each element; a step
+takes as long as there are children of nodes that a set is only a part of.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+import math
+from collections.abc import Iterator, Mapping, Sequence
 
 
-@dataclass(frozen=True, eq=False)
 class PQNode:
-    """A leaf holds an `element`; other nodes have two or more `children`, whose order is `fixed` but for a reversal in a Q node."""
+    """A leaf holds an `element`; other nodes have two or more `children`, whose order is `fixed` but for a reversal in a Q node.
+    `mask`: the bits of all elements below. `log_orders`: the natural logarithm of how many orders there are."""
 
-    children: tuple[PQNode, ...] = ()
-    fixed: bool = False
-    element: int = -1
+    __slots__ = ("children", "element", "fixed", "log_orders", "mask")
+
+    def __init__(
+        self, children: tuple[PQNode, ...] = (), fixed: bool = False, element: int = -1, mask: int = 0
+    ) -> None:
+        self.children, self.element, self.mask = children, element, mask
+        self.fixed = fixed and len(children) > 2  # two may always change places
+        ways = math.log(2) if self.fixed else math.lgamma(len(children) + 1)
+        for child in children:
+            self.mask |= child.mask
+            ways += child.log_orders
+        self.log_orders: float = ways if children else 0.0
 
     def elements(self) -> Iterator[int]:
         """In one of the orders."""
@@ -26,46 +36,58 @@ class PQNode:
             yield from child.elements()
 
 
-def any_order(elements: Sequence[int]) -> PQNode:
-    """All orders of one element or more."""
-    return _node([PQNode(element=element) for element in elements], False)
+def any_order(bits: Mapping[int, int]) -> PQNode:
+    """All orders of one element or more. `bits`: the mask of each."""
+    return _node([PQNode(element=element, mask=bit) for element, bit in bits.items()], False)
 
 
-def with_consecutive(tree: PQNode, members: frozenset[int]) -> PQNode | None:
-    """The orders in which these elements are consecutive besides; None where none is left."""
-    return _Narrowing(members).narrow(tree)
+def with_consecutive(tree: PQNode, members: int) -> PQNode | None:
+    """The orders in which these elements, of which there is one at least, are consecutive besides; None where none is left."""
+    if not _is_split(tree, members):
+        return tree
+    within = [number for number, child in enumerate(tree.children) if child.mask & members]
+    if len(within) == 1:
+        only = within[0]
+        child = tree.children[only]
+        narrowed = with_consecutive(child, members)
+        if narrowed is None:
+            return None
+        if narrowed is child:
+            return tree
+        return PQNode((*tree.children[:only], narrowed, *tree.children[only + 1 :]), tree.fixed)
+    if tree.fixed:
+        return _with_consecutive_in_row(tree.children, within[0], within[-1], members)
+    return _with_consecutive_in_group(tree.children, members)
 
 
-def with_replaced(tree: PQNode, members: frozenset[int], by: PQNode) -> PQNode:
-    """Another tree in place of consecutive elements, of which there is one at least."""
-    there = _Narrowing(members)
-    replaced = False
+def with_replaced(tree: PQNode, members: int, by: PQNode) -> PQNode:
+    """Another tree in place of these elements, of which there is one at least, and which are consecutive in all orders."""
+    waiting = [by]
 
     def visit(node: PQNode) -> PQNode | None:
-        nonlocal replaced
-        share = there.share(node)
-        if share == NONE:
+        if not node.mask & members:
             return node
-        if share == ALL:
-            first, replaced = not replaced, True
-            return by if first else None
+        if not node.mask & ~members:
+            return waiting.pop() if waiting else None
         return _node([found for child in node.children if (found := visit(child)) is not None], node.fixed)
 
-    found = visit(tree)
-    assert found is not None
-    return found
+    replaced = visit(tree)
+    assert replaced is not None
+    return replaced
 
 
-def sorted_elements(tree: PQNode, place: Callable[[int], int | None], otherwise: int) -> list[int] | None:
-    """The order in which places rise; elements without one are at `otherwise` and stand together. None where the tree has no such order."""
+def sorted_elements(tree: PQNode, place: Mapping[int, int]) -> list[int] | None:
+    """The order in which places rise; elements of one place stand together. None where the tree has no such order."""
 
     def place_of(node: PQNode) -> int:
-        return next((at for element in node.elements() if (at := place(element)) is not None), otherwise)
+        while node.children:
+            node = node.children[0]
+        return place[node.element]
 
     def visit(node: PQNode) -> list[int]:
-        if not node.children:
-            return [node.element]
         children = node.children
+        if not children:
+            return [node.element]
         if not node.fixed:
             children = tuple(sorted(children, key=place_of))
         elif place_of(children[0]) > place_of(children[-1]):
@@ -73,88 +95,67 @@ def sorted_elements(tree: PQNode, place: Callable[[int], int | None], otherwise:
         return [element for child in children for element in visit(child)]
 
     found = visit(tree)
-    places = [otherwise if (at := place(element)) is None else at for element in found]
+    places = [place[element] for element in found]
     return found if places == sorted(places) else None
 
 
-NONE, SOME, ALL = 0, 1, 2
-"""How much of what is below a node is among the elements."""
+def _is_split(node: PQNode, members: int) -> bool:
+    """Whether some of the elements below the node are members, and some are not."""
+    return bool(node.mask & members) and bool(node.mask & ~members)
 
 
-class _Narrowing:
-    """One set of elements that is to be consecutive."""
+def _with_consecutive_in_row(row: tuple[PQNode, ...], first: int, last: int, members: int) -> PQNode | None:
+    between = row[first + 1 : last]
+    if any(child.mask & ~members for child in between):
+        return None
+    begin, end = _members_last(row[first], members), _members_last(row[last], members)
+    if begin is None or end is None:
+        return None
+    return PQNode((*row[:first], *begin, *between, *reversed(end), *row[last + 1 :]), True)
 
-    def __init__(self, members: frozenset[int]) -> None:
-        self._members = members
-        self._shares: dict[PQNode, int] = {}
 
-    def share(self, node: PQNode) -> int:
-        known = self._shares.get(node)
-        if known is None:
-            if node.children:
-                shares = {self.share(child) for child in node.children}
-                known = shares.pop() if len(shares) == 1 else SOME
-            else:
-                known = ALL if node.element in self._members else NONE
-            self._shares[node] = known
-        return known
+def _with_consecutive_in_group(children: Sequence[PQNode], members: int) -> PQNode | None:
+    outside, partly, inside = _by_share(children, members)
+    if len(partly) > 2:
+        return None
+    ends = [_members_last(child, members) for child in partly]
+    if None in ends:
+        return None
+    begin, end = (*(one or [] for one in ends), [], [])[:2]
+    return _node([*outside, _node([*begin, *_nodes(inside), *reversed(end)], bool(ends))], False)
 
-    def narrow(self, node: PQNode) -> PQNode | None:
-        if self.share(node) != SOME:
-            return node
-        within = [number for number, child in enumerate(node.children) if self.share(child) != NONE]
-        if len(within) == 1:
-            return self._narrow_child(node, within[0])
-        if node.fixed:
-            return self._narrow_row(node.children, within[0], within[-1])
-        return self._narrow_group(node)
 
-    def _narrow_child(self, node: PQNode, number: int) -> PQNode | None:
-        child = self.narrow(node.children[number])
-        if child is None:
+def _members_last(node: PQNode, members: int) -> list[PQNode] | None:
+    """The node as a row that ends with the members below it; None where its orders do not allow that."""
+    if not _is_split(node, members):
+        return [node]
+    if node.fixed:
+        row = list(node.children)
+        if not row[0].mask & ~members or not row[-1].mask & members:
+            row.reverse()
+        shares = [1 if _is_split(child, members) else 2 if child.mask & members else 0 for child in row]
+        if shares != sorted(shares) or shares.count(1) > 1:
             return None
-        return _node([*node.children[:number], child, *node.children[number + 1 :]], node.fixed)
-
-    def _narrow_row(self, row: tuple[PQNode, ...], first: int, last: int) -> PQNode | None:
-        between = row[first + 1 : last]
-        begin, end = self._with_members_last(row[first]), self._with_members_last(row[last])
-        if begin is None or end is None or any(self.share(child) != ALL for child in between):
-            return None
-        return _node([*row[:first], *begin, *between, *reversed(end), *row[last + 1 :]], True)
-
-    def _narrow_group(self, node: PQNode) -> PQNode | None:
-        outside, partly, inside = self._by_share(node.children)
-        ends = [self._with_members_last(child) for child in partly]
-        if len(ends) > 2 or None in ends:
-            return None
-        row = [*(ends[0] or [] if ends else []), *_nodes(inside), *reversed(ends[1] or [] if len(ends) == 2 else [])]
-        return _node([*outside, _node(row, bool(ends))], False)
-
-    def _with_members_last(self, node: PQNode) -> list[PQNode] | None:
-        """The node as a row that ends with the members below it; None where its orders do not allow that."""
-        if self.share(node) != SOME:
-            return [node]
-        if not node.fixed:
-            outside, partly, inside = self._by_share(node.children)
-            row = [*_nodes(outside), *partly, *_nodes(inside)]
-        else:
-            row = list(node.children)
-            if self.share(row[0]) == ALL or self.share(row[-1]) == NONE:
-                row.reverse()
-            partly = [child for child in row if self.share(child) == SOME]
-            shares = [self.share(child) for child in row]
-            if shares != sorted(shares):
-                return None
+    else:
+        outside, partly, inside = _by_share(node.children, members)
         if len(partly) > 1:
             return None
-        middle = self._with_members_last(partly[0]) if partly else []
-        if middle is None:
+        row = [*_nodes(outside), *partly, *_nodes(inside)]
+    found: list[PQNode] = []
+    for child in row:
+        parts = _members_last(child, members)
+        if parts is None:
             return None
-        return [part for child in row for part in (middle if child in partly else [child])]
+        found += parts
+    return found
 
-    def _by_share(self, nodes: Sequence[PQNode]) -> tuple[list[PQNode], list[PQNode], list[PQNode]]:
-        outside, partly, inside = ([node for node in nodes if self.share(node) == share] for share in (NONE, SOME, ALL))
-        return outside, partly, inside
+
+def _by_share(nodes: Sequence[PQNode], members: int) -> tuple[list[PQNode], list[PQNode], list[PQNode]]:
+    """Those with no member below, with some and others, and with members only."""
+    outside, partly, inside = list[PQNode](), list[PQNode](), list[PQNode]()
+    for node in nodes:
+        (outside if not node.mask & members else partly if node.mask & ~members else inside).append(node)
+    return outside, partly, inside
 
 
 def _node(children: Sequence[PQNode], fixed: bool) -> PQNode:

@@ -1,151 +1,130 @@
-"""Placements of buffers that fill the memory, whatever the pieces look like: which lies on which, from the points of time alone.
+"""Placements of buffers that fill the memory, whatever the pieces look like: which lies on which, from when they live.
 
-Where a rectangle was cut up and no two of its vertical cuts have the same point of time, the buffers that end at a point lie side
-by side, and those that begin there take their place. All orders of the stack for which that holds are a PQ-tree; where every point
-of time leaves one, the buffers fall in one of them, and a tiling comes back whole: cut from edge to edge, in wheels, or in no such
-way. Sizes are not asked, so tiles that have become smaller lie as they lay. Where that leaves no order, several cuts may share a point:
-then those buffers belong together that are to the byte as large as what takes their place.
+`spaces.memory.stack_sweep` finds the orders of the stack of live buffers that a full memory permits. From one of the last point of time
+back to the first, those before are chosen so that nothing changes places; then each buffer lies on what is below it at any time. So a
+tiling comes back whole: cut from edge to edge, in wheels, or in no such way. Where no two of its vertical cuts have the same point of
+time, no sizes are asked, and pieces that have become smaller lie as they lay. All fall from there (`spaces.memory.falling`).
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator
+from functools import reduce
 from itertools import pairwise
+from math import gcd
 
 import numpy as np
 
 from kilotune.codegen.arrays import IntArray
 from kilotune.spaces.memory.arrays import BufferArrays
-from kilotune.spaces.memory.pq_tree import PQNode, any_order, sorted_elements, with_consecutive, with_replaced
+from kilotune.spaces.memory.falling import fallen
+from kilotune.spaces.memory.pq_tree import sorted_elements
+from kilotune.spaces.memory.stack_sweep import StackRule, StackStanding, StackSweep, is_full
 
-MOST_BUFFERS = 4000
-"""Buffers above which no tree is made: it takes a twentieth of a second for a thousand, and grows with what is live besides."""
+MOST_BUFFERS = 20_000
+"""Buffers above which no orders are looked for."""
 
-MOST_LIVE = 200
-"""Buffers live at a time above which none is made."""
+LEAST_FULL = 0.8
+"""The least live sum, as a share of the largest one, from which on a memory may once have been full."""
 
-MOST_AT_A_POINT = 16
-"""Buffers that end or begin at a point of time above which it is not asked which of them belong together."""
+WIDTHS, LOOSE_WIDTHS = (4, 8, 2, 16), (8, 32)
+"""Standings that go on from a point of time, in sweeps one after the other; each is made forwards in time and backwards. Those of
+exact sizes, and of sizes of which sums say little."""
 
-VerticalCut = tuple[frozenset[int], list[int]]
-"""What ends side by side, and what takes its place."""
+RELUCTANCE = 8.0
+"""What a group loses that is not all that is left, where sums say little: most points have one group."""
 
-StackChange = tuple[PQNode, frozenset[int], list[int]]
-"""At a point of time: the orders before it, what ends, and what begins."""
+SPREAD = 0.03
+"""The standard deviation of sizes where all shrank by up to a tenth."""
 
-
-def stacked(buffers: BufferArrays) -> IntArray | None:
-    """Offsets, shape (buffers,); None where the points of time leave no order, or something ends or begins alone."""
-    if len(buffers) > MOST_BUFFERS:
-        return None
-    begins, ends = _at_times(buffers.lower.tolist()), _at_times(buffers.upper.tolist())
-    first, last = min(begins), max(ends)
-    if begins.keys() - {first} != ends.keys() - {last} or len(begins[first]) > MOST_LIVE:
-        return None
-    whole = ((frozenset(ends[at]), begins[at]) for at in sorted(begins.keys() & ends.keys()))
-    for cuts in (whole, _cuts(begins, ends, buffers.size)):
-        above = _order(begins[first], cuts)
-        if above is not None:
-            return _fallen(above, buffers.size.tolist(), buffers.alignment.tolist())
-    return None
+WORK_OF_A_TREE = 1000
+"""What a group that is tried in a tree takes, in buffers looked at."""
 
 
-def _order(first: list[int], cuts: Iterable[VerticalCut]) -> set[tuple[int, int]] | None:
-    """Which lies next above which at any time."""
-    tree, changes, live = any_order(first), list[StackChange](), len(first)
-    for ending, beginning in cuts:
-        narrowed = with_consecutive(tree, ending)
-        live += len(beginning) - len(ending)
-        if narrowed is None or live > MOST_LIVE:
+class StackSearch:
+    """The search of one connected set of buffers, of positive sizes."""
+
+    def __init__(self, buffers: BufferArrays) -> None:
+        self.spent = 0
+        """Work so far, in buffers looked at."""
+        self._buffers = buffers
+        live = buffers.section_bytes
+        self._is_exact = int(live.min()) == int(live.max())
+        may_be_full = len(buffers) <= MOST_BUFFERS and live.min() >= LEAST_FULL * live.max() and is_full(buffers)
+        self._rules = iter(_rules(self._is_exact)) if may_be_full else iter(())
+        self.exhausted = not may_be_full
+        """Whether nothing is left to be tried."""
+
+    def placement(self, seconds: float) -> IntArray | None:
+        """What the next rule finds: offsets in bytes, shape (buffers,); None where it finds none, within `seconds`."""
+        rule, is_backwards = next(self._rules, (None, False))
+        if rule is None:
+            self.exhausted = True
             return None
-        changes.append((narrowed, ending, beginning))
-        tree = with_replaced(narrowed, ending, any_order(beginning))
-    return _neighbours(list(tree.elements()), changes)
+        buffers = _in_units(self._buffers)
+        sweep = StackSweep(_backwards(buffers) if is_backwards else buffers)
+        last = sweep.last_standing(rule, seconds)
+        self.spent += (sweep.spent + len(buffers)) * WORK_OF_A_TREE
+        if last is None:
+            return None
+        self.exhausted = rule.spread is None  # nothing else is as sure as what the points of time alone say
+        return fallen(self._buffers, _piled(_lying_on(last), self._buffers))
 
 
-def _at_times(times: Sequence[int]) -> Mapping[int, list[int]]:
-    found: dict[int, list[int]] = defaultdict(list)
-    for buffer, at in enumerate(times):
-        found[at].append(buffer)
+def _rules(is_exact: bool) -> Iterator[tuple[StackRule, bool]]:
+    """And whether it is for the time backwards."""
+    yield StackRule(), False
+    for width in WIDTHS if is_exact else LOOSE_WIDTHS:
+        for is_backwards in (False, True):
+            yield StackRule(width, *((0.0, 0.0) if is_exact else (SPREAD, RELUCTANCE))), is_backwards
+
+
+def _in_units(buffers: BufferArrays) -> BufferArrays:
+    """Sizes as multiples of what all are multiples of: the fewer sizes there are, the more are the same by chance."""
+    unit = reduce(gcd, buffers.size.tolist())
+    return BufferArrays(buffers.lower, buffers.upper, buffers.size // unit, buffers.alignment)
+
+
+def _backwards(buffers: BufferArrays) -> BufferArrays:
+    return BufferArrays(-buffers.upper, -buffers.lower, buffers.size, buffers.alignment)
+
+
+def _lying_on(last: StackStanding) -> set[tuple[int, int]]:
+    """Pairs of which the second lies next above the first at some time: in an order of the last point of time, and before each change
+    in one that becomes the order after it."""
+    order, change = list(last.tree.elements()), last.changes
+    found = set(pairwise(order))
+    while change is not None:
+        places = {element: place for place, element in enumerate(order)}
+        there = min(places[element] for element in change.beginning)
+        places |= dict.fromkeys(change.ending, there)
+        earlier = sorted_elements(change.tree, places)
+        assert earlier is not None  # the tree before was the same but for what changed
+        order = earlier
+        if change.is_first:
+            found.update(pairwise(order))
+        change = change.before
     return found
 
 
-def _cuts(begins: Mapping[int, list[int]], ends: Mapping[int, list[int]], sizes: IntArray) -> Iterator[VerticalCut]:
-    """What ends and begins at the points of time between the first and the last one, in their order; at one point the fewest first that
-    are as large as what takes their place, which to the byte is seldom chance."""
-    for at in sorted(begins.keys() & ends.keys()):
-        ending, beginning = ends[at], begins[at]
-        while max(len(ending), len(beginning)) <= MOST_AT_A_POINT:
-            found = _fewest_as_large(sizes[ending], sizes[beginning])
-            if found is None:
-                break
-            chosen = ([ending[k] for k in found[0]], [beginning[k] for k in found[1]])
-            yield frozenset(chosen[0]), chosen[1]
-            ending = [buffer for buffer in ending if buffer not in chosen[0]]
-            beginning = [buffer for buffer in beginning if buffer not in chosen[1]]
-        if ending:
-            yield frozenset(ending), beginning
-
-
-def _fewest_as_large(one: IntArray, other: IntArray) -> tuple[list[int], list[int]] | None:
-    """Indices of the fewest of both together, all of neither, whose sizes add up to the same; None where there are none such."""
-    sums, counts = zip(*(_of_subsets(sizes) for sizes in (one, other)), strict=True)
-    orders = [np.lexsort((counts[side], sums[side])) for side in (0, 1)]
-    shared, *first = np.intersect1d(*(sums[side][orders[side]] for side in (0, 1)), return_indices=True)
-    chosen = [orders[side][first[side]] for side in (0, 1)]
-    taken, taking = (counts[side][chosen[side]] for side in (0, 1))
-    together = taken + taking
-    fit = np.flatnonzero((shared > 0) & (taken < len(one)) & (taking < len(other)))
-    if not len(fit):
-        return None
-    best = fit[np.argmin(together[fit])]
-    masks = [int(chosen[side][best]) for side in (0, 1)]
-    return _members(masks[0], len(one)), _members(masks[1], len(other))
-
-
-def _of_subsets(sizes: IntArray) -> tuple[IntArray, IntArray]:
-    """The sum and the number of the members of every subset; bit k of its index says whether k is in it."""
-    sums, counts = np.zeros(1, dtype=np.int64), np.zeros(1, dtype=np.int64)
-    for size in sizes:
-        sums, counts = np.concatenate([sums, sums + size]), np.concatenate([counts, counts + 1])
-    return sums, counts
-
-
-def _members(mask: int, count: int) -> list[int]:
-    return [k for k in range(count) if mask >> k & 1]
-
-
-def _neighbours(order: list[int], changes: Sequence[StackChange]) -> set[tuple[int, int]] | None:
-    """Which lies next above which at any time: the last order, and before each change one that becomes the order after it."""
-    above = set(pairwise(order))
-    for tree, _, beginning in reversed(changes):
-        begun = set(beginning)
-        places = {element: place for place, element in enumerate(order) if element not in begun}
-        there = next(place for place, element in enumerate(order) if element in begun)
-        earlier = sorted_elements(tree, places.get, there)
-        if earlier is None:
-            return None
-        order = earlier
-        above.update(pairwise(order))
-    return above
-
-
-def _fallen(above: Iterable[tuple[int, int]], sizes: Sequence[int], alignments: Sequence[int]) -> IntArray | None:
-    """Each as low as what is below it lets; None where something would lie above itself."""
-    upper: dict[int, list[int]] = defaultdict(list)
+def _piled(lying_on: Iterable[tuple[int, int]], buffers: BufferArrays) -> IntArray:
+    """Each as low as what is below it lets. Nothing lies above itself: a ring of buffers that lie on each other, each live together
+    with the next, would have three of them live together that lie in a ring."""
+    sizes, alignments = buffers.size.tolist(), buffers.alignment.tolist()
+    above: dict[int, list[int]] = defaultdict(list)
     waiting = [0] * len(sizes)
-    for low, high in above:
-        upper[low].append(high)
+    for low, high in lying_on:
+        above[low].append(high)
         waiting[high] += 1
-    offsets, ready, placed = [0] * len(sizes), [buffer for buffer, count in enumerate(waiting) if not count], 0
+    offsets, ready = [0] * len(sizes), [buffer for buffer, count in enumerate(waiting) if not count]
     while ready:
         low = ready.pop()
-        placed += 1
-        for high in upper[low]:
+        for high in above[low]:
             top = -(-(offsets[low] + sizes[low]) // alignments[high]) * alignments[high]
             offsets[high] = max(offsets[high], top)
             waiting[high] -= 1
             if not waiting[high]:
                 ready.append(high)
-    return np.array(offsets, dtype=np.int64) if placed == len(sizes) else None
+    assert not any(waiting)
+    return np.array(offsets, dtype=np.int64)

@@ -22,9 +22,10 @@ from kilotune.spaces.shiftry.limited_search import search_within_limits
 from kilotune.spaces.shiftry.procedure import perform_search
 from kilotune.spaces.shiftry.within_limits import first_within
 
-SEMANTICS, NARROW_SEMANTICS = 1, 10
+SEMANTICS, NARROW_SEMANTICS = 2, 11
 """Versions of what the decisions mean, part of the fingerprint: of plain widths, and where parameters may have few bits. The latter
-count the code that unpacks them as flash, since 10 with what filters have in common."""
+count the code that unpacks them as flash, since 10 with what filters have in common. Since 2 and 11 parameters of all widths are clipped
+at scales finer than they fit, as before those of fewer than 8 bits; others wrapped around."""
 
 TOLD_APART = 2
 """Added to either where candidates that are expected to flip nothing are told apart by the errors of their margins."""

@@ -82,9 +82,9 @@ def test_exhaustive_proves_the_optimum_that_brute_force_finds(flash_limit_bytes:
 
 @pytest.mark.slow
 def test_the_papers_order_is_not_optimal() -> None:
-    """At 14 bytes of flash the optimum loses half as much as the paper's choice."""
+    """At 14 bytes of flash the optimum loses a fraction of what the paper's choice does."""
     losses, flashes = all_losses()
-    assert losses[flashes <= 14].min() == pytest.approx(0.0492, abs=1e-4)
+    assert losses[flashes <= 14].min() == pytest.approx(0.0016, abs=1e-4)
 
 
 def test_no_program_of_four_bytes() -> None:
@@ -102,7 +102,7 @@ def test_every_strategy_runs_on_it(strategy: str) -> None:
     assert result.feasible
     assert result.best is not None
     assert result.best.measurement.metrics["flash_bytes"] <= 14
-    assert result.best.measurement.metrics["precision_loss"] >= 0.0491  # nothing beats the proved optimum
+    assert result.best.measurement.metrics["precision_loss"] >= 0.0016  # nothing beats the proved optimum
 
 
 def test_both_backends_measure_the_same() -> None:

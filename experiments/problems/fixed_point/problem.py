@@ -14,6 +14,7 @@ from kilotune.codegen.dataset import Dataset
 from kilotune.codegen.equalisation import equalised
 from kilotune.codegen.fixed.arithmetic import Accumulator, Rounding
 from kilotune.codegen.language.parser import LIBRARIES
+from kilotune.codegen.relative_exponents import relative_where_lost
 from kilotune.evaluators.architectures.registry import project_target
 from kilotune.evaluators.code_size import CodeSize
 from kilotune.evaluators.constraint_solver import LIBRARY
@@ -73,10 +74,12 @@ OF_32_BITS = "kilotune.evaluators.fixed_point.kernel:load_wide_kernel()"
 @dataclass(frozen=True)
 class ModelProblem(TunedModel):
     """A space, the model that it decides about, and what the float model reaches. `held_out`: training samples that the space does not
-    see. `equalised_channels`: of the model's parameters, which are those that the space has; None where that was not asked for."""
+    see. `equalised_channels`: of the model's parameters, which are those that the space has; None where that was not asked for.
+    `without_scores`: of how many training samples all exponentials would be 0, were they not taken relative to the largest one."""
 
     held_out: Dataset | None = None
     equalised_channels: int | None = None
+    without_scores: int = 0
 
     @property
     def name(self) -> str:
@@ -101,6 +104,11 @@ class ModelProblem(TunedModel):
     def linked_bytes(self, trial: Trial) -> int:
         """Flash of the trial's whole program, as it is linked for the device."""
         return linked_flash_bytes(self.of_candidate(trial.assignment), trial.assignment)
+
+    @property
+    def finishes_finalists(self) -> bool:
+        """Whether codes may be fitted."""
+        return self.options.fitted
 
     def check_output(self, folder: Path) -> None:
         """The folder must be new, empty, or of an earlier export."""
@@ -141,6 +149,7 @@ class ModelProblem(TunedModel):
         lines = [f"Divisions round: {self._rounding(trial)}."] if ROUNDING in trial.assignment else []
         room, flips = room_left(self, trial, self.held_out), flips_advised(self, trial)
         lines += [*([flips] if flips else []), *([room.sentence()] if room else [])]
+        lines += [self._relative_exponents()] if self.without_scores else []
         lines += [self._units_left(trial)] if self.options.pruned else []
         lines += [_codes_of(trial)] if self.options.fitted else []
         grid = self.bundle.result_grid
@@ -153,6 +162,13 @@ class ModelProblem(TunedModel):
                 else "Channels equalised: none, as between two layers there is always a function that does not scale along."
             )
         return lines
+
+    def _relative_exponents(self) -> str:
+        count = len(self.space.task.features)
+        return (
+            "Exponents are less the largest of a sample, which multiplies all scores by one number: of"
+            f" {self.without_scores} of {count} training samples all exponentials were 0 in 16 bits."
+        )
 
     def _units_left(self, trial: Trial) -> str:
         left = str(trial.assignment.get(UNITS, ALL))
@@ -264,7 +280,10 @@ def build_telling(request: TuneRequest, tell: Callable[[str], None]) -> ModelPro
         )
     given = {"streaming": options.streaming, "overwritten": options.overwrite_input}
     task = task_of(bundle, searched, score, **given)
-    return ModelProblem(request, bundle, _space_on_device(request, bundle, task, options, tell), held_out, channels)
+    program, without_scores = relative_where_lost(task.program, task.parameters, task.features)
+    bundle, task = dataclasses.replace(bundle, program=program), dataclasses.replace(task, program=program)
+    space = _space_on_device(request, bundle, task, options, tell)
+    return ModelProblem(request, bundle, space, held_out, channels, without_scores)
 
 
 def _space_on_device(

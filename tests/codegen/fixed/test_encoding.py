@@ -65,8 +65,10 @@ def test_values_go_to_the_nearest_code_and_what_lies_beyond_to_the_last() -> Non
     np.testing.assert_array_equal(
         stored_integers(np.array([-0.1, 0.0, 5.0]), 8, 3, ParameterEncoding(1, shift=2)), [-4, 4, 4]
     )
-    # without an encoding as the papers say: toward zero, wrapped
-    np.testing.assert_array_equal(stored_integers(np.array([1.9, -1.9, 130.0]), 8, 0, None), [1, -1, -126])
+    # without an encoding toward zero, as the papers say
+    found = stored_integers(np.array([1.9, -1.9, 130.0, -130.0, 1e300]), 8, 0, None)
+    np.testing.assert_array_equal(found, [1, -1, 127, -128, 127])
+    np.testing.assert_array_equal(stored_integers(np.array([1.9, -2.0]), 16, 15, None), [32767, -32768])
 
 
 def test_integers_that_do_not_fit_are_refused() -> None:

@@ -287,5 +287,5 @@ def test_a_proof_that_nothing_is_feasible_is_no_optimum(store: Store, limit: str
     assert entry.status == words
     row = store.study("ended")
     assert standing_words(row, 0, False, None) == "proved"  # its space cannot be built
-    news = Pages("here", {}, False).study_news(row, study, 0, "", None, True)
+    news = Pages("here", {}, False).study_news(row, (problem, study), 0, "", None, True)
     assert news["facts"]["status"] == entry.status

@@ -69,6 +69,16 @@ def test_a_uniform_format_rounds_down(tmp_path: Path) -> None:
     assert uniform(space, test, 8) == 100.0
 
 
+def test_a_uniform_format_does_not_saturate(tmp_path: Path) -> None:
+    """Features of 0.02 are there from 6 places on, where 3.5 is -0.5 in 8 bits; in 5 places they are 0, and all samples of class 0."""
+    toy(tmp_path, [[0.0], [3.5]], [[1, 0.02], [1, 0.03], [1, 0.025], [0, -0.02]])
+    space = build_problem(TuneRequest("shiftry", str(tmp_path), "random")).space
+    assert isinstance(space, ShiftryCandidates)
+    test = load_bundle(tmp_path).test
+    assert test is not None
+    assert uniform(space, test, 8) == 25.0
+
+
 def test_fewer_samples_are_the_first_ones() -> None:
     bundle = load_bundle(model_path("protonn-cancer"))
     few = with_fewer_samples(bundle, 5)

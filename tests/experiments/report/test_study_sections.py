@@ -41,7 +41,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
 
 @pytest.fixture(scope="module")
 def shiftry(store: Store) -> tuple[Problem, Study, StudyRow]:
-    problem, study = make_study(store, "shiftry", shiftry_request(limits=["flash=20"]), 400)
+    problem, study = make_study(store, "shiftry", shiftry_request(limits=["flash=20"], seed=6), 400)
     return problem, study, store.study("shiftry")
 
 

@@ -12,7 +12,8 @@ import pytest
 
 from kilotune.evaluators.executors.in_process import InProcessExecutor
 from kilotune.experiments.studies.command_time import never
-from kilotune.experiments.studies.linked_descent import MOST_FINISHED, MOST_LINKED
+from kilotune.experiments.studies.finished_finalists import MOST_FINISHED
+from kilotune.experiments.studies.linked_descent import MOST_LINKED
 from kilotune.experiments.studies.linked_finalists import MOST_LINKED as MOST_FINALISTS
 from kilotune.experiments.studies.linked_finalists import linked_finalist
 from kilotune.experiments.studies.measured_finalists import kept_finalist

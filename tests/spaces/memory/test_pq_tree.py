@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-import random
+import math
 from collections.abc import Iterator
 from itertools import permutations, product
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from kilotune.spaces.memory.pq_tree import PQNode, any_order, sorted_elements, with_consecutive, with_replaced
 
@@ -14,7 +16,7 @@ Order = tuple[int, ...]
 
 
 def orders(tree: PQNode) -> Iterator[Order]:
-    """All that the tree stands for, by its definition; some more than once."""
+    """All that the tree stands for, by its definition."""
     if not tree.children:
         yield (tree.element,)
         return
@@ -24,43 +26,63 @@ def orders(tree: PQNode) -> Iterator[Order]:
             yield sum(parts, ())
 
 
-def is_consecutive(order: Order, members: frozenset[int]) -> bool:
+def leaves(*elements: int) -> dict[int, int]:
+    return {element: 1 << element for element in elements}
+
+
+def mask(members: set[int]) -> int:
+    return sum(1 << member for member in members)
+
+
+def is_consecutive(order: Order, members: set[int]) -> bool:
     places = [place for place, element in enumerate(order) if element in members]
     return places[-1] - places[0] == len(places) - 1
 
 
-@pytest.mark.parametrize("seed", range(60))
-def test_the_tree_holds_exactly_the_orders_in_which_each_set_is_consecutive(seed: int) -> None:
-    rng = random.Random(seed)
-    tree, left = any_order(range(6)), set(permutations(range(6)))
-    for _ in range(5):
-        members = frozenset(rng.sample(range(6), rng.randint(2, 4)))
-        narrowed = with_consecutive(tree, members)
+def narrowed(tree: PQNode, *sets: set[int]) -> PQNode:
+    for members in sets:
+        found = with_consecutive(tree, mask(members))
+        assert found is not None
+        tree = found
+    return tree
+
+
+@given(st.integers(2, 7).flatmap(lambda n: st.tuples(st.just(n), st.lists(st.sets(st.integers(0, n - 1), min_size=1)))))
+def test_the_tree_holds_exactly_the_orders_in_which_each_set_is_consecutive(case: tuple[int, list[set[int]]]) -> None:
+    count, sets = case
+    tree, left = any_order(leaves(*range(count))), set(permutations(range(count)))
+    for members in sets:
+        found = with_consecutive(tree, mask(members))
         left = {order for order in left if is_consecutive(order, members)}
-        assert (narrowed is None) == (not left)
-        if narrowed is None:
+        assert (found is None) == (not left)
+        if found is None:
             return
-        assert set(orders(narrowed)) == left
-        tree = narrowed
-        for order in left:
-            assert sorted_elements(tree, order.index, -1) == list(order)
+        tree, listed = found, list(orders(found))
+        assert set(listed) == left
+        assert len(listed) == len(left) == round(math.exp(tree.log_orders))
+    for order in list(left)[::97]:
+        assert sorted_elements(tree, {element: place for place, element in enumerate(order)}) == list(order)
 
 
-def test_what_replaces_consecutive_elements_stands_where_they_stood() -> None:
-    tree = with_consecutive(any_order(range(4)), frozenset({0, 1}))
-    assert tree is not None
-    tree = with_consecutive(tree, frozenset({1, 2}))
-    assert tree is not None
-    replaced = with_replaced(tree, frozenset({1, 2}), any_order([7, 8]))
-    assert set(orders(replaced)) == {
-        order
-        for order in permutations((0, 3, 7, 8))
-        if is_consecutive(order, frozenset({7, 8})) and order[1] != 3 != order[2]
-    }
+@pytest.mark.parametrize("gone", [{1, 2}, {0}, {0, 1, 2}])
+def test_what_replaces_consecutive_elements_stands_where_they_stood(gone: set[int]) -> None:
+    tree = narrowed(any_order(leaves(*range(4))), {0, 1}, {1, 2}, gone)
+    wanted = set()
+    for order in orders(tree):
+        at = min(order.index(element) for element in gone)
+        rest = tuple(element for element in order if element not in gone)
+        wanted |= {rest[:at] + new + rest[at:] for new in ((7, 8), (8, 7))}
+    assert set(orders(with_replaced(tree, mask(gone), any_order(leaves(7, 8))))) == wanted
+
+
+def test_a_tree_that_is_narrowed_stays_as_it_was() -> None:
+    tree = narrowed(any_order(leaves(*range(4))), {0, 1})
+    before = set(orders(tree))
+    narrowed(tree, {1, 2})
+    assert set(orders(tree)) == before
 
 
 def test_an_order_that_the_tree_has_not_is_not_found() -> None:
-    tree = with_consecutive(any_order(range(3)), frozenset({0, 1}))
-    assert tree is not None
-    assert sorted_elements(tree, [0, 2, 1].index, -1) is None
-    assert sorted_elements(tree, {2: 5}.get, 3) in ([0, 1, 2], [1, 0, 2])
+    tree = narrowed(any_order(leaves(*range(3))), {0, 1})
+    assert sorted_elements(tree, {0: 0, 2: 1, 1: 2}) is None
+    assert sorted_elements(tree, {0: 3, 1: 3, 2: 5}) in ([0, 1, 2], [1, 0, 2])

@@ -2,126 +2,126 @@
 
 from __future__ import annotations
 
-import random
-from itertools import pairwise, product
+import itertools
+import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
+from kilotune.experiments.benchmarks.placement_instances import changing_stack, smaller, stacks
 from kilotune.spaces.memory.arrays import BufferArrays
 from kilotune.spaces.memory.checker import check_placement
+from kilotune.spaces.memory.component_search import ComponentSearch
 from kilotune.spaces.memory.exact import minimise_peak
-from kilotune.spaces.memory.instance import Buffer, Instance, Placement
-from kilotune.spaces.memory.stack_orders import MOST_BUFFERS, stacked
+from kilotune.spaces.memory.instance import Instance, Placement
+from kilotune.spaces.memory.native import load_kernel
+from kilotune.spaces.memory.orders import best_greedy
+from kilotune.spaces.memory.stack_groups import groups_at
+from kilotune.spaces.memory.stack_orders import StackSearch
+from kilotune.spaces.memory.stack_sweep import StackRule, StackSweep
+from tests.spaces.memory.problems import make, random_instance, thinned
 
-HEIGHT = 1 << 16
+if load_kernel() is None:
+    pytest.skip("no C compiler", allow_module_level=True)
 
-
-def pieces(total: int, count: int, rng: random.Random) -> list[int]:
-    cuts = [0, *sorted(rng.sample(range(1, total), count - 1)), total]
-    return [high - low for low, high in pairwise(cuts)]
-
-
-def bands(count: int, seed: int, shrink: float = 0.0, alignment: int = 1) -> Instance:
-    """A stack that fills the memory; at each point of time some neighbours end, and others take their place. In a random order."""
-    rng = random.Random(seed)
-    stack = [(0, size) for size in pieces(HEIGHT, 12, rng)]
-    rows: list[tuple[int, int, int]] = []
-    at = 0
-    while len(rows) + len(stack) < count:
-        at += rng.randint(1, 5)
-        width = rng.choice((1, 2, 2, 3)) if len(stack) > 6 else 1
-        first = rng.randrange(len(stack) - width + 1)
-        ending = stack[first : first + width]
-        total = sum(size for _, size in ending)
-        parts = rng.choice((1, 2, 2, 3)) if len(stack) < 20 else 1
-        if total > 3 * parts:
-            rows += [(begin, at, size) for begin, size in ending]
-            stack[first : first + width] = [(at, size) for size in pieces(total, parts, rng)]
-    rows += [(begin, at + 1, size) for begin, size in stack]
-    rng.shuffle(rows)
-    sized = [(lower, upper, max(1, int(size * (1 - shrink * rng.random())))) for lower, upper, size in rows]
-    return Instance("bands", tuple(Buffer(str(number), *row, alignment) for number, row in enumerate(sized)))
+HEIGHT = 1 << 20
 
 
-def checked_peak(instance: Instance) -> int | None:
-    offsets = stacked(BufferArrays.of(instance))
-    if offsets is None:
-        return None
-    return check_placement(
-        instance, Placement({b.id: int(at) for b, at in zip(instance.buffers, offsets, strict=True)})
-    )
+def found_peaks(instance: Instance) -> list[int | None]:
+    """Of each rule in turn, checked, up to one that comes to the live sum."""
+    buffers = BufferArrays.of(instance)
+    search, peaks = StackSearch(buffers), list[int | None]()
+    while not search.exhausted and int(buffers.section_bytes.max()) not in peaks:
+        offsets = search.placement(math.inf)
+        peaks.append(None if offsets is None else checked(instance, offsets.tolist()))
+    return peaks
 
 
-@pytest.mark.parametrize("seed", range(10))
-def test_a_tiling_comes_back_whole(seed: int) -> None:
-    assert checked_peak(bands(300, seed)) == HEIGHT
+def checked(instance: Instance, offsets: list[int]) -> int:
+    named = zip((b.id for b in instance.buffers), offsets, strict=True)
+    return check_placement(instance, Placement(dict(named)))
 
 
-@pytest.mark.parametrize("seed", range(5))
-def test_smaller_tiles_lie_as_they_lay_and_fall(seed: int) -> None:
-    peak = checked_peak(bands(300, seed, shrink=0.1))
+@pytest.mark.parametrize("seed", range(4))
+def test_a_tiling_in_which_one_place_changes_at_a_time_comes_back_whole_at_once(seed: int) -> None:
+    assert found_peaks(changing_stack("stack", 300, seed, 1)) == [HEIGHT]
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_equal_sums_tell_which_of_several_places_is_which(seed: int) -> None:
+    first, *_, last = found_peaks(stacks(300, seed))
+    assert (first, last) == (None, HEIGHT)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_smaller_pieces_lie_as_they_lay_and_fall(seed: int) -> None:
+    whole = smaller(changing_stack("stack", 300, seed, 1), np.random.default_rng(seed))
+    live = int(BufferArrays.of(whole).section_bytes.max())
+    (peak,) = found_peaks(whole)
     assert peak is not None
-    assert peak < HEIGHT
+    assert peak < 1.02 * live
+
+
+def test_two_groups_of_smaller_pieces_are_told_apart() -> None:
+    """Around a piece that stays one of 100 ends, and one of 900."""
+    whole = make((0, 5, 95), (0, 9, 300), (0, 5, 900), (5, 9, 60), (5, 9, 36), (5, 9, 880))
+    last = StackSweep(BufferArrays.of(whole)).last_standing(StackRule(4, 0.03), math.inf)
+    assert last is not None
+    order = list(last.tree.elements())
+    assert order.index(1) in (1, 2)
+    assert {order[0], order[-1]} & {5}
 
 
 def test_alignments_are_kept() -> None:
-    instance = bands(200, 1, shrink=0.1, alignment=64)
-    offsets = stacked(BufferArrays.of(instance))
+    whole = smaller(changing_stack("stack", 200, 1, 1), np.random.default_rng(1))
+    aligned = replace(whole, buffers=tuple(replace(b, alignment=64) for b in whole.buffers))
+    offsets = StackSearch(BufferArrays.of(aligned)).placement(math.inf)
     assert offsets is not None
     assert not (offsets % 64).any()
-    assert checked_peak(instance) is not None
+    assert checked(aligned, offsets.tolist()) > 0
 
 
-def test_other_buffers_have_no_such_order() -> None:
-    rng = np.random.default_rng(1)
-    rows = [
-        (int(low), int(low + life), 8)
-        for low, life in zip(rng.integers(0, 90, 60), rng.integers(1, 30, 60), strict=True)
-    ]
-    assert checked_peak(Instance("random", tuple(Buffer(str(n), *row) for n, row in enumerate(rows)))) is None
-    assert checked_peak(bands(MOST_BUFFERS + 50, 0)) is None
-    crossed = [(0, 1, 4), (0, 2, 4), (0, 3, 4), (1, 4, 4), (2, 4, 4), (3, 4, 4)]
-    assert checked_peak(Instance("crossed", tuple(Buffer(str(n), *row) for n, row in enumerate(crossed)))) == 12
+def test_groups_have_equal_sums_and_the_fewest_gain_most() -> None:
+    groups = groups_at(np.array([70, 30, 500]), np.array([100, 250, 250]), 0.0)
+    found = list(zip(groups.ending.tolist(), groups.beginning.tolist(), strict=True))
+    assert found[:2] == [(0b011, 0b001), (0b100, 0b110)]
+    assert {pair for pair, gain in zip(found, groups.gain, strict=True) if gain > -math.inf} == {
+        (0b011, 0b001),
+        (0b100, 0b110),
+        (0b111, 0b111),
+    }
 
 
-def test_the_search_begins_from_it() -> None:
-    instance = bands(300, 3)
-    assert next(minimise_peak(BufferArrays.of(instance), HEIGHT)).peak_bytes == HEIGHT
+def test_nearly_equal_sums_gain_less_the_more_they_differ() -> None:
+    groups = groups_at(np.array([1000]), np.array([1010, 1040, 2000]), 0.03)
+    assert groups.beginning.tolist() == [0b001, 0b010]
+    assert groups.gain[0] > groups.gain[1]
 
 
-def grid_filling(points: int, addresses: int, seed: int) -> Instance:
-    """Each free cell of a grid, in order, is the corner of a rectangle of what is free there. Many end at a point of time."""
-    rng = random.Random(seed)
-    times = [0, *sorted(rng.sample(range(1, 20 * points), points - 1)), 20 * points]
-    bytes_to = [0, *sorted(rng.sample(range(1, HEIGHT), addresses - 1)), HEIGHT]
-    taken: set[tuple[int, int]] = set()
-    rows: list[tuple[int, int, int]] = []
-    for at, low in product(range(points), range(addresses)):
-        if (at, low) in taken:
-            continue
-        high = low + 1
-        while high < min(addresses, low + rng.randint(1, 6)) and (at, high) not in taken:
-            high += 1
-        until = at + 1
-        while until < min(points, at + rng.randint(1, 6)) and not taken & {(until, y) for y in range(low, high)}:
-            until += 1
-        taken |= set(product(range(at, until), range(low, high)))
-        rows.append((times[at], times[until], bytes_to[high] - bytes_to[low]))
-    return Instance("grid", tuple(Buffer(str(number), *row) for number, row in enumerate(rng.sample(rows, len(rows)))))
+def test_many_equal_sizes_take_little_memory() -> None:
+    groups = groups_at(np.full(40, 64), np.full(40, 64), 0.0)
+    assert len(groups.gain) <= 3000
 
 
-@pytest.mark.parametrize("seed", range(5))
-def test_of_many_that_end_at_a_point_those_belong_together_that_are_as_large_as_what_follows(seed: int) -> None:
-    assert checked_peak(grid_filling(60, 24, seed)) == HEIGHT
+@pytest.mark.parametrize("instance", [random_instance(1, 200), thinned(200, 1)], ids=["random", "thinned"])
+def test_where_the_memory_is_not_full_nothing_is_tried(instance: Instance) -> None:
+    assert StackSearch(BufferArrays.of(instance)).exhausted
 
 
-def test_sizes_that_are_the_same_by_chance_leave_nothing_that_ends_for_nothing() -> None:
-    """Of three that began together the middle one ends beside one from outside: no order, and what begins is as large as one of the two."""
-    began = [(0, 1, 9), (0, 2, 4), (0, 3, 4), (0, 4, 3)]
-    block = [(1, 2, 2), (1, 3, 2), (1, 4, 5)]
-    after = [(2, 5, 6), (3, 5, 6), (4, 5, 5)]
-    rows = began + block + after
-    assert (
-        stacked(BufferArrays.of(Instance("chance", tuple(Buffer(str(n), *row) for n, row in enumerate(rows))))) is None
-    )
+def test_seconds_that_are_over_end_a_sweep() -> None:
+    assert StackSearch(BufferArrays.of(changing_stack("stack", 300, 0, 1))).placement(0.0) is None
+
+
+def test_the_search_comes_to_the_live_sum() -> None:
+    buffers = BufferArrays.of(stacks(600, 3))
+    *_, last = itertools.islice(minimise_peak(buffers, HEIGHT), 20)
+    assert (last.peak_bytes, last.done) == (HEIGHT, True)
+
+
+def test_the_share_of_orders_is_counted() -> None:
+    buffers = BufferArrays.of(stacks(600, 3))
+    search = ComponentSearch(buffers, best_greedy(buffers)[1])
+    for _ in range(2):  # glued ones come first
+        search.step(search.bound, math.inf)
+    assert search.progress.spent["stacks"] > 0

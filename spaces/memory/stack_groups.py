@@ -1,0 +1,116 @@
+"""Which of the buffers that end at a point of time made room for which of those that begin there, as far as their sizes tell.
+
+Where pieces of a full memory end, others take their place, together as large. Where several such groups change at one point, sums say who
+belongs to whom: to the byte, or nearly, where every piece has become smaller. What a group gains is the logarithm of how much likelier
+its sizes are where its buffers belong together than where they do not.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import comb, log, pi
+
+import numpy as np
+
+from kilotune.codegen.arrays import FloatArray, IntArray
+
+MOST_SUBSETS = 20_000
+"""Subsets looked at of what ends at a point, or begins: the smaller ones."""
+
+MOST_PAIRS = 200_000
+"""Pairs of subsets with nearly the same sum; of more, only smaller subsets are looked at."""
+
+MOST_GROUPS = 3000
+"""At a point; those that gain most."""
+
+FARTHEST = 3.0
+"""By how many standard deviations of one buffer as large as both sums these differ at most."""
+
+
+@dataclass(frozen=True)
+class StackGroups:
+    """Shape (groups,) each, the greatest gain first: which of those that end and of those that begin, as bits of their numbers."""
+
+    ending: IntArray
+    beginning: IntArray
+    gain: FloatArray
+
+
+@dataclass(frozen=True)
+class _Subsets:
+    masks: IntArray
+    sums: FloatArray
+    squares: FloatArray
+    counts: FloatArray
+
+    def __getitem__(self, chosen: IntArray | slice) -> _Subsets:
+        return _Subsets(self.masks[chosen], self.sums[chosen], self.squares[chosen], self.counts[chosen])
+
+
+def groups_at(ending: IntArray, beginning: IntArray, spread: float) -> StackGroups:
+    """Groups among sizes that end and begin at a point of time, at most 60 each. `spread`: the standard deviation of a size, as a
+    share of it; 0: sums are the same."""
+    ends, begins = _subsets(ending), _subsets(beginning)
+    while True:
+        begins_sorted = begins[np.argsort(begins.sums, kind="stable")]
+        reach = FARTHEST * spread * np.sqrt(2.0) * ends.sums
+        low = np.searchsorted(begins_sorted.sums, ends.sums - reach, side="left")
+        found = np.searchsorted(begins_sorted.sums, ends.sums + reach, side="right") - low
+        if found.sum() <= MOST_PAIRS or len(found) == 1:
+            break
+        ends, begins = ends[: -(-len(ends.masks) // 2)], begins[: -(-len(begins.masks) // 2)]
+    one = ends[np.repeat(np.arange(len(found)), found)]
+    other = begins_sorted[np.arange(found.sum()) - np.repeat(np.cumsum(found) - found - low, found)]
+    gain = _gain(one, other, spread, float(np.mean(beginning)))
+    kept = np.argsort(-gain, kind="stable")[:MOST_GROUPS]
+    return StackGroups(one.masks[kept], other.masks[kept], gain[kept])
+
+
+def gain_of(ending: IntArray, beginning: IntArray, spread: float, typical: float) -> float:
+    """That of one group. `typical`: the mean of all sizes that begin at its point."""
+    one, other = (
+        _Subsets(
+            np.zeros(1, dtype=np.int64),
+            np.array([float(sizes.sum())]),
+            np.array([float((sizes.astype(float) ** 2).sum())]),
+            np.array([float(len(sizes))]),
+        )
+        for sizes in (ending, beginning)
+    )
+    return float(_gain(one, other, spread, typical)[0])
+
+
+def _gain(ends: _Subsets, begins: _Subsets, spread: float, typical: float) -> FloatArray:
+    """Cuts at random places make any sizes of one sum equally likely; -inf where the sums differ and may not."""
+    cuts = log(typical) - (begins.counts - 1) * np.log(ends.sums / typical) - np.log(np.maximum(begins.counts, 1.0))
+    difference = ends.sums - begins.sums
+    if not spread:
+        return np.where(difference == 0, cuts, -np.inf)
+    variance = spread**2 * (ends.squares + begins.squares)
+    return np.asarray(cuts - difference**2 / (2 * variance) - np.log(2 * pi * variance) / 2)
+
+
+def _subsets(sizes: IntArray) -> _Subsets:
+    """The smaller ones first."""
+    single = sizes.astype(float)
+    masks, last = np.int64(1) << np.arange(len(sizes)), np.arange(len(sizes))
+    found = [_Subsets(masks, single, single**2, np.ones(len(sizes)))]
+    count = len(sizes)
+    for together in range(2, len(sizes) + 1):
+        count += comb(len(sizes), together)
+        if count > MOST_SUBSETS:
+            break
+        times = len(sizes) - 1 - last
+        one = np.repeat(np.arange(len(last)), times)
+        last = np.arange(len(one)) - np.repeat(np.cumsum(times) - times, times) + last[one] + 1
+        fewer = found[-1][one]
+        found.append(
+            _Subsets(
+                fewer.masks | np.int64(1) << last,
+                fewer.sums + single[last],
+                fewer.squares + single[last] ** 2,
+                fewer.counts + 1,
+            )
+        )
+    columns = ([getattr(part, name) for part in found] for name in ("masks", "sums", "squares", "counts"))
+    return _Subsets(*(np.concatenate(column) for column in columns))
