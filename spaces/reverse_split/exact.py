@@ -106,7 +106,7 @@ class IncumbentProgram:
     bound: int
     complete: bool
     standing: SearchStanding | None = None
-    """What a later search may go on from; None once the cost is proved."""
+    """What a later search may go on from; None where only ties are looked for, once the cost is proved."""
 
     @property
     def proved(self) -> bool:
@@ -213,7 +213,7 @@ class _ProgramSearch:
             ties = complete and provable and self.target == "scamp5"
             now = SearchStanding(self.begun.walking or self.walking, idle, proof.standing)
             bound = min(proof.bound, self.best_cost)
-            yield IncumbentProgram(self.best, self.best_cost, bound, complete and not ties, None if complete else now)
+            yield IncumbentProgram(self.best, self.best_cost, bound, complete and not ties, now)
             if ties:
                 yield from self._ties(slices)
             if complete:
