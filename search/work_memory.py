@@ -71,8 +71,8 @@ class GoesOnSearching(Protocol):
     def exact_search_after(
         self, trials: Sequence[Trial], seed: int, seconds_left: Callable[[], float]
     ) -> Iterator[ExactStep] | None:
-        """Steps as those of `exact_search`, beyond these trials, by number, and with other random numbers than earlier runs had. None:
-        where the space remembers nothing, the search is to be repeated."""
+        """Steps as those of `exact_search`, beyond these trials, by number, and with other random numbers than earlier runs had. None: the
+        search is to be repeated, as by a space that cannot go on where nothing is remembered. Others go on from the trials alone then."""
 
 
 def seed_of_run(seed: int, runs: int) -> int:

@@ -19,7 +19,6 @@ from kilotune.spaces.reverse_split.deepening import ProofStanding
 NOTED_WORK = 1_000_000
 """Work of a proof between two notes; a second or so."""
 
-
 SEMANTICS = 1
 """Version of what is noted; part of its hash."""
 
@@ -116,7 +115,7 @@ def _hash(content: dict[str, Any]) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """The same of lists as of tuples, which is what JSON makes of them, and in any order of names."""
+    """Tuples as lists, which is what JSON makes of them, and names in order."""
     if isinstance(value, dict):
         return sorted((name, _plain(one)) for name, one in value.items())
     return [_plain(one) for one in value] if isinstance(value, (list, tuple)) else value
