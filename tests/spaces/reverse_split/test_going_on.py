@@ -170,6 +170,21 @@ def test_a_shared_search_begins_its_last_question_anew() -> None:
     assert (alone.bound, alone.path) == (proof.bound, ())
 
 
+@pytest.mark.parametrize(
+    "before", [ProofStanding(99, (1,), True), ProofStanding(99, (), False, True), ProofStanding(99, open=False)]
+)
+def test_all_that_a_proof_knows_is_taken_up(before: ProofStanding) -> None:
+    """That a program was found which no order fits, for one: to go through without another proves nothing then."""
+    wanted = tuple(total.scaled(2) for total in kernels(SOBEL).sums)
+    proof = proof_of(wanted, "auke", 1, INSTRUCTIONS, 0)
+    searcher = proof.searcher
+    proof.go_on_from(before)
+    assert proof.standing == before
+    assert (proof.searcher is not searcher) == before.thoroughly
+    proof.go_on_from(ProofStanding(98))
+    assert proof.standing == before
+
+
 def test_what_was_proved_is_not_proved_again(monkeypatch: pytest.MonkeyPatch) -> None:
     memory, asked = KeptTexts(), Asked(monkeypatch)
     advance, worked = Proof.advance, list[int]()
@@ -216,6 +231,7 @@ def test_of_runs_beside_one_another_the_furthest_proof_stays() -> None:
     assert (one.begin().runs, other.begin().runs) == (1, 2)
     one.note(SearchStanding(proof=ProofStanding(9, (4,))), 1)
     other.note(SearchStanding(True, 0, ProofStanding(5)), 2)
+    ProgramNotes(memory, ("s",)).note(SearchStanding(True, 0, ProofStanding(7)), 0)
     after = other.begin()
     assert after == ProgramSearchNote(3, SearchStanding(True, 0, ProofStanding(9, (4,))))
 
@@ -232,6 +248,17 @@ def test_a_front_goes_on_from_its_points() -> None:
         metrics = one.evaluate([found])[0].metrics
         point = (metrics["bus_transfers"], metrics["noise_percent"])
         assert point[0] == least or not any(t <= point[0] and n <= point[1] for t, n in known)
+
+
+def test_what_is_on_the_front_already_is_not_proposed() -> None:
+    one = space(SOBEL, target="scamp5", goal=KernelGoal.FRONT)
+
+    def proposed(known: Sequence[Assignment]) -> list[Assignment | None]:
+        return [step.candidate for step in itertools.islice(search._with_front(one, iter(()), 3, known), 48)]
+
+    found = [candidate for candidate in proposed(()) if candidate is not None]
+    assert found
+    assert not [candidate for candidate in proposed(found) if candidate in found]
 
 
 @pytest.mark.slow
@@ -259,6 +286,7 @@ def test_positions_and_approximations_go_on_each_from_its_own_trials(monkeypatch
         assert after[-1].complete
         assert after[-1].bound == steps[-1].bound
         assert len(after) < len(steps)
+        assert begun
         for one, own in begun:
             assert own
             assert [trial.metrics["instructions"] for trial in own] == [
