@@ -96,7 +96,7 @@ class ApproximationSpace(SeveralKernels):
     def exact_search_after(
         self, trials: Sequence[Trial], seed: int, seconds_left: Callable[[], float]
     ) -> Iterator[ExactStep]:
-        """Each approximation's search goes on from its best programs, and from what earlier runs have noted of it; else as `exact_search`."""
+        """Each approximation's search goes on from its best programs and from what earlier runs have noted; else as `exact_search`."""
         bounds, left = {digits: space.least for digits, space in self.spaces.items()}, set(self.spaces)
         at_once = searches_at_once(len(self.spaces), len(self.problem.wanted), seconds_left())
         for space in self.spaces.values():

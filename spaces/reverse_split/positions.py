@@ -129,7 +129,7 @@ class PositionSpace(SeveralKernels):
     def exact_search_after(
         self, trials: Sequence[Trial], seed: int, seconds_left: Callable[[], float]
     ) -> Iterator[ExactStep]:
-        """The search at each position goes on from its best programs, and from what earlier runs have noted of it; else as `exact_search`."""
+        """The search at each position goes on from its best programs and from what earlier runs have noted; else as `exact_search`."""
         search = _PositionSearch(self, self.searches_after(trials, seed), seconds_left)
         for trial in trials:
             search.take_in(trial.assignment[POSITION], trial.measurement)
