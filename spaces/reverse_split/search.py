@@ -100,7 +100,7 @@ def _cheapest(
         registers=problem.registers,
         seed=seed,
         starts=pool.plans[:MOST_STARTS],
-        kept=not problem.consumed,
+        kept=problem.kept,
         least=int(space.least),
         seconds_left=seconds_left,
         threads=threads,

@@ -41,7 +41,7 @@ them), and next to nothing for Sobel's kernel and its like."""
 REGISTERS_BESIDE_RESULTS = 3
 """With fewer the procedure's plans often do not fit: of a ternary 3x3 kernel none fits two registers, and three hold most."""
 
-SEMANTICS = 2
+SEMANTICS = 3
 """Version of what a program of kernels means and costs; part of the fingerprint."""
 
 
