@@ -71,8 +71,15 @@ class GoesOnSearching(Protocol):
     def exact_search_after(
         self, trials: Sequence[Trial], seed: int, seconds_left: Callable[[], float]
     ) -> Iterator[ExactStep] | None:
-        """Steps as those of `exact_search`, beyond these trials, by number, and with other random numbers than earlier runs had. None:
-        where the space remembers nothing, the search is to be repeated."""
+        """Steps as those of `exact_search`, beyond these trials, by number, and with other random numbers than earlier runs had. None: the
+        search is to be repeated, as by a space that cannot go on where nothing is remembered. Others go on from the trials alone then."""
+
+
+def seed_of_run(seed: int, runs: int) -> int:
+    """For the random numbers of a run, where that of the first run is given: another one for each that goes on."""
+    import numpy as np  # here, since every help text imports this module
+
+    return seed if not runs else int(np.random.SeedSequence([seed, runs]).generate_state(1)[0] >> 1)
 
 
 class RecalledSteps:

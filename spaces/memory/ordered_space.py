@@ -15,7 +15,7 @@ from typing import Any
 from kilotune.codegen.tensor_graph import TensorGraph
 from kilotune.search.fingerprint import fingerprint
 from kilotune.search.space import Assignment, ExactStep, Option, Procedure, Trial
-from kilotune.search.work_memory import NoMemory, WorkMemory
+from kilotune.search.work_memory import NoMemory, WorkMemory, seed_of_run
 from kilotune.spaces.memory.candidates import ALLOCATOR, SHIFTRY
 from kilotune.spaces.memory.noted_search import NotedSearch
 from kilotune.spaces.memory.order_search import ExecutionOrder
@@ -23,7 +23,7 @@ from kilotune.spaces.memory.ordered_candidates import OrderedCandidates, operato
 from kilotune.spaces.memory.ordered_placement import OrderedPlacement, place_in_orders
 from kilotune.spaces.memory.ordered_state import OrderedState
 from kilotune.spaces.memory.orders import best_greedy
-from kilotune.spaces.memory.search_note import NO_ORDERS, OrderSearchNote, seed_of_run
+from kilotune.spaces.memory.search_note import NO_ORDERS, OrderSearchNote
 from kilotune.spaces.memory.space import SEMANTICS
 
 

@@ -11,8 +11,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
-import numpy as np
-
 
 @dataclass(frozen=True)
 class ComponentProgress:
@@ -91,11 +89,6 @@ class OrderSearchNote:
 
 
 NO_ORDERS = OrderSearchNote()
-
-
-def seed_of_run(seed: int, runs: int) -> int:
-    """For the random numbers of a run, where that of the first run is given: another one for each that goes on."""
-    return seed if not runs else int(np.random.SeedSequence([seed, runs]).generate_state(1)[0] >> 1)
 
 
 def work_of(progress: Sequence[ComponentProgress]) -> int:

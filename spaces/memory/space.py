@@ -27,7 +27,7 @@ from kilotune.search.space import (
     Procedure,
     Trial,
 )
-from kilotune.search.work_memory import NoMemory, WorkMemory
+from kilotune.search.work_memory import NoMemory, WorkMemory, seed_of_run
 from kilotune.spaces.memory.candidates import ALLOCATOR, SHIFTRY, MemoryCandidates
 from kilotune.spaces.memory.checker import PlacementError, check_residences
 from kilotune.spaces.memory.earlier_placements import best_that_holds
@@ -37,7 +37,7 @@ from kilotune.spaces.memory.noted_search import NotedSearch
 from kilotune.spaces.memory.orders import FEATURES, is_compiled
 from kilotune.spaces.memory.placement_state import PlacementState
 from kilotune.spaces.memory.procedure import DoesNotFitError
-from kilotune.spaces.memory.search_note import PlacementSearchNote, seed_of_run
+from kilotune.spaces.memory.search_note import PlacementSearchNote
 
 MANY_BUFFERS = 2000
 WEIGHTS: tuple[int, ...] = (0, 1, 2, 4, -1, -2)

@@ -9,12 +9,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 
 from kilotune.codegen.scamp.few_digits import digits_of, relative_error, with_few_digits
 from kilotune.codegen.scamp.kernel import ApproximatedSet, KernelSet
 from kilotune.search.fingerprint import fingerprint
-from kilotune.search.space import Assignment, ExactStep, Measurement, Objective, Option
+from kilotune.search.space import Assignment, ExactStep, Measurement, Objective, Option, Trial
 from kilotune.spaces.reverse_split.measuring import KernelGoal, SplitProblem
 from kilotune.spaces.reverse_split.several import SeveralKernels
 from kilotune.spaces.reverse_split.shared_clock import SharedClock
@@ -91,11 +91,18 @@ class ApproximationSpace(SeveralKernels):
     def exact_search(self, seed: int, seconds_left: Callable[[], float] = lambda: math.inf) -> Iterator[ExactStep]:
         """The first program of every approximation at once, then as many searches side by side as the time is long enough for, evenly
         spread from the exact kernels to the largest error; another one begins where one has ended. Complete when all are."""
+        return self.exact_search_after((), seed, seconds_left)
+
+    def exact_search_after(
+        self, trials: Sequence[Trial], seed: int, seconds_left: Callable[[], float]
+    ) -> Iterator[ExactStep]:
+        """Each approximation's search goes on from its best programs and from what earlier runs have noted; else as `exact_search`."""
         bounds, left = {digits: space.least for digits, space in self.spaces.items()}, set(self.spaces)
         at_once = searches_at_once(len(self.spaces), len(self.problem.wanted), seconds_left())
         for space in self.spaces.values():
             space.threads = self.threads
-        begun = {d: partial(self.spaces[d].exact_search, seed) for d in evenly_first(list(self.spaces), at_once)}
+        searches = self.searches_after(trials, seed)
+        begun = {digits: searches[digits] for digits in evenly_first(list(self.spaces), at_once)}
         for digits, step in SharedClock(begun, seconds_left, at_once).steps():
             bounds[digits] = max(bounds[digits], step.bound)
             if step.complete:

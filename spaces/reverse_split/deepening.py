@@ -18,6 +18,18 @@ MOST_PROVABLE_TARGETS = 8
 """The most targets of an exact proof."""
 
 
+@dataclass(frozen=True)
+class ProofStanding:
+    """Where a `Proof` stands, for a later one of the same question to go on from."""
+
+    bound: int
+    path: tuple[int, ...] = ()
+    found: bool = False
+    thoroughly: bool = False
+    open: bool = True
+    worked: int = 0
+
+
 class LengthSearcher(Protocol):
     """What is asked for programs."""
 
@@ -43,6 +55,24 @@ class Proof:
     open: bool = True
     found: bool = False
     worked: int = 0
+    thoroughly: bool = False
+    """Whether the thorough searcher is asked."""
+
+    @property
+    def standing(self) -> ProofStanding:
+        """A search that threads share has its place in itself, so that a later proof asks its last question anew."""
+        path = () if isinstance(self.searcher, SharedSearcher) else self.path
+        return ProofStanding(self.bound, path, self.found, self.thoroughly, self.open, self.worked)
+
+    def go_on_from(self, before: ProofStanding) -> None:
+        """From where an earlier proof of the same question stood, unless more than that is known already."""
+        if before.bound < self.bound:
+            return
+        if before.thoroughly:
+            self._ask_thoroughly()
+        self.path = () if isinstance(self.searcher, SharedSearcher) else before.path
+        self.bound, self.found, self.worked = before.bound, before.found, before.worked
+        self.open = self.open and before.open
 
     def advance(self, below: int, work: int) -> Plan | None:
         """One slice at the bound's cost; a plan is one of that cost. Closed when the bound has reached `below`."""
@@ -65,7 +95,7 @@ class Proof:
             self.open = False
         else:
             self.searcher, self.unit, self.thorough = self.thorough(), 1, None
-            self.path, self.found = (), False
+            self.path, self.found, self.thoroughly = (), False, True
 
 
 def proof_of(wanted: tuple[Sum, ...], target: str, depth: int, costs: Costs, bound: int, threads: int = 1) -> Proof:

@@ -37,6 +37,7 @@ from kilotune.spaces.reverse_split.prepared_question import ProgramStatus
 from kilotune.spaces.reverse_split.programs import BUS_TRANSFERS, INSTRUCTIONS, Costs, ProgramQuery, Searcher
 from kilotune.spaces.reverse_split.recomputing import recomputed
 from kilotune.spaces.reverse_split.scheduling import fitted, least_registers
+from kilotune.spaces.reverse_split.search_standing import UNBEGUN, SearchStanding
 from kilotune.spaces.reverse_split.sharing import shared_plans
 from kilotune.spaces.reverse_split.slices import WorkSlices
 from kilotune.spaces.reverse_split.trivial_results import distinct, with_trivial, without_trivial
@@ -104,6 +105,8 @@ class IncumbentProgram:
     cost: int
     bound: int
     complete: bool
+    standing: SearchStanding | None = None
+    """What a later search may go on from; None where only ties are looked for, once the cost is proved."""
 
     @property
     def proved(self) -> bool:
@@ -134,6 +137,7 @@ def shortest_program(
     least: int | None = None,
     seconds_left: Callable[[], float] = lambda: math.inf,
     threads: int = 1,
+    begun: SearchStanding = UNBEGUN,
 ) -> Iterator[IncumbentProgram]:
     """Standings of the search for the cheapest program that computes `targets` (in units of `2**-depth`) in order.
 
@@ -143,21 +147,21 @@ def shortest_program(
     follow one that proves the cost. `starts`: known plans, in the same units.
     `kept`: results stay to the end. `least`: the `lower_bound` of the targets, where the caller has it. Proofs take `threads`.
     Plans fit `registers` (1 to 6) as
-    `registers.fits` says; their depth may exceed `depth` where halves are taken early. Raises `RuntimeError` without a
-    C compiler, `KeyError` for an unknown target or objective.
+    `registers.fits` says; their depth may exceed `depth` where halves are taken early. `begun`: where an earlier search stood, whose best
+    programs are among the `starts`. Raises `RuntimeError` without a C compiler, `KeyError` for an unknown target or objective.
     """
     costs = costs_of(objective)
     other = BUS_TRANSFERS if costs is INSTRUCTIONS else INSTRUCTIONS
     wanted = distinct(targets, depth)
     zero = costs.plain if any(not total for total in targets) else 0
-    search = _ProgramSearch(target, depth, wanted, costs, other, registers, seed, seconds_left, kept, threads)
+    search = _ProgramSearch(target, depth, wanted, costs, other, registers, seed, seconds_left, kept, threads, begun)
     known = [without_trivial(plan, wanted, targets) for plan in starts]
     for found in search.run(known, least):
         plan = None
         if found.plan is not None:
             plan = fitted(with_trivial(found.plan, wanted, targets, depth), registers, kept)
         if plan is not None or found.plan is None:
-            yield IncumbentProgram(plan, found.cost + zero, found.bound + zero, found.complete)
+            yield IncumbentProgram(plan, found.cost + zero, found.bound + zero, found.complete, found.standing)
 
 
 @dataclass
@@ -174,6 +178,7 @@ class _ProgramSearch:
     seconds_left: Callable[[], float]
     kept: bool
     threads: int = 1
+    begun: SearchStanding = UNBEGUN
     best: Plan | None = None
     best_tie: tuple[int, int] = (1 << 30, 0)
     standing: WalkLimits = field(default_factory=lambda: WalkLimits(1 << 30))
@@ -192,8 +197,10 @@ class _ProgramSearch:
         slices = WorkSlices(self.seconds_left)
         provable = len(self.wanted) <= MOST_PROVABLE_TARGETS
         proof = proof_of(self.wanted, self.target, self.depth, self.costs, bound, self.threads)
+        if self.begun.proof is not None:
+            proof.go_on_from(self.begun.proof)
         improvement = self._improvement(starts)
-        idle = 0
+        idle = self.begun.idle
         for turn in itertools.count():
             prove = self._proof_turn(turn, proof, idle)
             before = self.best_cost
@@ -204,7 +211,9 @@ class _ProgramSearch:
             idle = 0 if self.best_cost < before else idle + (self.walking and not prove)
             complete = self.best is not None and self.best_cost <= proof.bound
             ties = complete and provable and self.target == "scamp5"
-            yield IncumbentProgram(self.best, self.best_cost, min(proof.bound, self.best_cost), complete and not ties)
+            now = SearchStanding(self.begun.walking or self.walking, idle, proof.standing)
+            bound = min(proof.bound, self.best_cost)
+            yield IncumbentProgram(self.best, self.best_cost, bound, complete and not ties, now)
             if ties:
                 yield from self._ties(slices)
             if complete:
@@ -300,7 +309,7 @@ class _ProgramSearch:
         # walks over cells make no large weight
         is_long = not large and min(len(plan.steps) for plan in plans) > LONG_KERNEL * len(self.wanted)
         further = self._horner() if is_long else iter(())
-        for found in self._constructed_slowly(further) if is_long else ():
+        for found in self._constructed_slowly(further) if is_long and not self.begun.walking else ():
             if found is not None:
                 self._offer(found)
                 plans.append(found)

@@ -29,7 +29,7 @@ def first_plan(problem: SplitProblem) -> Plan:
     image is a result too)."""
     wanted = [total.scaled(1 << SPARE_DEPTH) for total in problem.wanted]
     depth, costs = problem.depth + SPARE_DEPTH, _costs(problem)
-    fitting = list(first_plans(wanted, problem.target, depth, problem.registers, not problem.consumed))
+    fitting = list(first_plans(wanted, problem.target, depth, problem.registers, problem.kept))
     if not fitting:
         raise ValueError(
             f"{counted(problem.registers, 'register')} of macros leave none to double a total in, so the image is added as often as "

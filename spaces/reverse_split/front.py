@@ -65,7 +65,7 @@ class ProgramFront:
         problem = self._space.problem
         targets = [total.scaled(1 << SPARE_DEPTH) for total in problem.wanted]
         depth = problem.depth + SPARE_DEPTH
-        for plan in first_plans(targets, problem.target, depth, problem.registers, not problem.consumed):
+        for plan in first_plans(targets, problem.target, depth, problem.registers, problem.kept):
             yield self._space.program_candidate(plan)
         wanted = distinct(targets, depth)
         if not wanted or wanted != tuple(targets):
@@ -94,7 +94,7 @@ class ProgramFront:
                 self._random.randrange(1 << 30),
                 problem.registers,
                 limit,
-                not problem.consumed,
+                problem.kept,
             )
             plan = with_trivial(walk.advance(WORK_OF_A_WALK), wanted, targets, depth)
             yield self._space.program_candidate(plan)

@@ -77,6 +77,13 @@ class SplitProblem:
         return 1 < len(set(self.wanted)) >= self.registers
 
     @property
+    def kept(self) -> bool:
+        """Whether a program must hold all results at its end. Not where they would leave the last kernel one register beside the image, in
+        which its total cannot be doubled: then the shortest is taken, and its results stay to the end if they can."""
+        count = len(set(self.wanted))
+        return count == 1 or count < self.registers - 1
+
+    @property
     def splits_fit(self) -> bool:
         """Whether splits, whose states hold all sums at once, may have a program: with as many results as registers, of fewer than six."""
         return len(set(self.wanted)) <= min(self.registers, len(REGISTERS) - 1)
@@ -180,5 +187,15 @@ def _test_image() -> npt.NDArray[np.float64]:
 
 
 def _proved(problem: SplitProblem, plan: Plan) -> ProvedProgram:
-    text = format_program(allocate(plan, problem.registers, not problem.consumed))
+    text = format_program(_allocated(problem, plan))
     return ProvedProgram(prove(text, problem.wanted, problem.depth), text, plan)
+
+
+def _allocated(problem: SplitProblem, plan: Plan) -> ScampProgram:
+    if not problem.consumed:
+        try:
+            return allocate(plan, problem.registers)
+        except RegisterPressureError:
+            if problem.kept:
+                raise
+    return allocate(plan, problem.registers, kept=False)

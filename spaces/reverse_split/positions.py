@@ -18,7 +18,7 @@ from functools import cached_property
 
 from kilotune.codegen.scamp.sums import Cell, Sum
 from kilotune.search.fingerprint import fingerprint
-from kilotune.search.space import ExactStep, Option
+from kilotune.search.space import Clock, ExactStep, Measurement, Option, Trial
 from kilotune.spaces.reverse_split.bounds import SumBounds, bounds_of
 from kilotune.spaces.reverse_split.exact import costs_of
 from kilotune.spaces.reverse_split.first_program import objective_of
@@ -124,15 +124,29 @@ class PositionSpace(SeveralKernels):
     def exact_search(self, seed: int = 0, seconds_left: Callable[[], float] = lambda: math.inf) -> Iterator[ExactStep]:
         """The search at home, for `SHARE_AT_HOME` of the time or until it ends, then at other positions in turn: those whose bound is below
         the best cost. Complete when no position is left."""
-        search = _PositionSearch(self, seed, seconds_left)
+        return self.exact_search_after((), seed, seconds_left)
+
+    def exact_search_after(
+        self, trials: Sequence[Trial], seed: int, seconds_left: Callable[[], float]
+    ) -> Iterator[ExactStep]:
+        """The search at each position goes on from its best programs and from what earlier runs have noted; else as `exact_search`."""
+        search = _PositionSearch(self, self.searches_after(trials, seed), seconds_left)
+        for trial in trials:
+            search.take_in(trial.assignment[POSITION], trial.measurement)
         yield from search.steps()
 
 
 class _PositionSearch:
     """Where the searches at all positions stand."""
 
-    def __init__(self, space: PositionSpace, seed: int, seconds_left: Callable[[], float]) -> None:
-        self._space, self._seed, self._seconds_left = space, seed, seconds_left
+    def __init__(
+        self,
+        space: PositionSpace,
+        searches: Mapping[Option, Callable[[Clock], Iterator[ExactStep]]],
+        seconds_left: Callable[[], float],
+    ) -> None:
+        """`searches`: what begins the one at a position by its clock."""
+        self._space, self._searches, self._seconds_left = space, searches, seconds_left
         self._until = (1.0 - SHARE_AT_HOME) * seconds_left()
         self._bounds: dict[Option, float] = {
             position_name(at): float(bound) for at, bound in space.positions.searched.items()
@@ -161,7 +175,7 @@ class _PositionSearch:
             if not self._is_settled(option):
                 space = self._space.spaces[option]
                 space.threads = self._space.threads
-                self._live[option] = space.exact_search(self._seed, self._share)
+                self._live[option] = self._searches[option](self._share)
         return bool(self._live)
 
     def _share(self) -> float:
@@ -173,15 +187,18 @@ class _PositionSearch:
         """No program there is better than the best, which is elsewhere."""
         return self._bounds[option] >= self._best and option != self._where
 
+    def take_in(self, option: Option, measured: Measurement) -> None:
+        """What a program at a position measures."""
+        loss = self._space.objectives[0].loss(measured.metrics) if measured.failure is None else math.inf
+        if loss < self._best:
+            self._best, self._where = loss, option
+
     def _noted(self, option: Option, step: ExactStep) -> ExactStep:
         self._bounds[option] = max(self._bounds[option], step.bound)
         candidate = None
         if step.candidate is not None:
             candidate = self._space.chosen(option, step.candidate)
-            measured, objective = self._space.evaluate([candidate])[0], self._space.objectives[0]
-            loss = objective.loss(measured.metrics) if measured.failure is None else math.inf
-            if loss < self._best:
-                self._best, self._where = loss, option
+            self.take_in(option, self._space.evaluate([candidate])[0])
         bound = min(self._best, float(self._space.positions.others), *self._bounds.values())
         left = [*self._waiting, *self._live]
         return ExactStep(candidate, bound, bound >= self._best and all(self._is_settled(one) for one in left))

@@ -8,7 +8,7 @@ start from the best plans of splits, and between them the rounds of splits go on
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from types import MappingProxyType
@@ -22,6 +22,7 @@ from kilotune.spaces.reverse_split.front import ProgramFront
 from kilotune.spaces.reverse_split.measuring import SPARE_DEPTH, KernelGoal, SplitProblem
 from kilotune.spaces.reverse_split.programs import load_kernel
 from kilotune.spaces.reverse_split.rounds import split_candidates
+from kilotune.spaces.reverse_split.search_standing import NOTHING_EARLIER, EarlierPrograms, SearchStanding
 
 CANDIDATES_FIRST: Mapping[str, int] = MappingProxyType({"auke": 8, "scamp5": 0})
 """Plans of splits, before anything else. The macros do so much at once that walks are better from the start."""
@@ -47,11 +48,13 @@ FRONT_A_TURN = 16
 
 @dataclass(frozen=True)
 class ProgramSearchStep:
-    """A candidate that is new, if there is one, and a bound on the first objective of all programs."""
+    """A candidate that is new, if there is one, and a bound on the first objective of all programs. `standing`: what a later search may
+    go on from, where the step has got further."""
 
     candidate: Assignment | None
     bound: float
     complete: bool
+    standing: SearchStanding | None = None
 
 
 def search_programs(
@@ -59,34 +62,34 @@ def search_programs(
     seed: int = 0,
     seconds_left: Callable[[], float] = lambda: math.inf,
     threads: int = 1,
+    earlier: EarlierPrograms = NOTHING_EARLIER,
 ) -> Iterator[ProgramSearchStep]:
     """Ends with a complete standing when the best candidate is proved, by so many threads; else, and for a front, it is for the caller
-    to stop asking. Steps of about a second at most, and no longer than `seconds_left()` or so."""
-    cheapest = _cheapest(space, seed, seconds_left, threads)
-    yield from _with_front(space, cheapest, seed) if space.problem.goal is KernelGoal.FRONT else cheapest
+    to stop asking. Steps of about a second at most, and no longer than `seconds_left()` or so. It goes on from what is `earlier`."""
+    cheapest = _cheapest(space, seed, seconds_left, threads, earlier)
+    front = space.problem.goal is KernelGoal.FRONT
+    yield from _with_front(space, cheapest, seed, earlier.candidates) if front else cheapest
 
 
 def _cheapest(
-    space: ReverseSplitCandidates, seed: int, seconds_left: Callable[[], float], threads: int
+    space: ReverseSplitCandidates,
+    seed: int,
+    seconds_left: Callable[[], float],
+    threads: int,
+    earlier: EarlierPrograms,
 ) -> Iterator[ProgramSearchStep]:
     """By the first objective, then by the others."""
     pool, bound = _Pool(space), space.least
     problem = space.problem
     wanted = [total.scaled(1 << SPARE_DEPTH) for total in problem.wanted]
-    first = space.program_candidate(space.first_plan)
-    pool.add(first)
-    yield ProgramSearchStep(first, bound, False)
+    for known in earlier.candidates or [space.program_candidate(space.first_plan)]:
+        pool.add(known)
+        yield ProgramSearchStep(None if earlier.candidates else known, bound, False)
     splits = split_candidates(space, seed, seconds_left)
-    barren = 0  # rounds of splits in a row that gave nothing
     walks = load_kernel() is not None
-    until = (1.0 - SHARE_OF_SPLITS) * seconds_left()
-    for candidate in islice(splits, _candidates_first(problem) if walks else CANDIDATES_WITHOUT_WALKS):
-        barren = barren + 1 if candidate is None else 0
-        if candidate is not None:
-            pool.add(candidate)
-        yield ProgramSearchStep(candidate, bound, False)
-        if pool.best <= bound or barren == MOST_BARREN or (walks and seconds_left() < until):
-            break
+    barren = 0  # rounds of splits in a row that gave nothing
+    if not earlier.standing.walking:
+        barren = yield from _splits_first(pool, splits, walks, seconds_left)
     if not walks:
         return
     found = shortest_program(
@@ -97,10 +100,11 @@ def _cheapest(
         registers=problem.registers,
         seed=seed,
         starts=pool.plans[:MOST_STARTS],
-        kept=not problem.consumed,
+        kept=problem.kept,
         least=int(space.least),
         seconds_left=seconds_left,
         threads=threads,
+        begun=earlier.standing,
     )
     plan: Plan | None = None
     splits_every, splits_from = _turns_of_splits(problem, seconds_left())
@@ -116,7 +120,23 @@ def _cheapest(
         if candidate is not None:
             pool.add(candidate)
         complete = standing.complete and pool.best <= bound
-        yield ProgramSearchStep(candidate, min(bound, pool.best), complete)
+        yield ProgramSearchStep(candidate, min(bound, pool.best), complete, standing.standing)
+
+
+def _splits_first(
+    pool: _Pool, splits: Iterator[Assignment | None], walks: bool, seconds_left: Callable[[], float]
+) -> Generator[ProgramSearchStep, None, int]:
+    """Plans of splits before anything else, into the pool; how many rounds in a row gave nothing at the end."""
+    space, barren = pool.space, 0
+    until = (1.0 - SHARE_OF_SPLITS) * seconds_left()
+    for candidate in islice(splits, _candidates_first(space.problem) if walks else CANDIDATES_WITHOUT_WALKS):
+        barren = barren + 1 if candidate is None else 0
+        if candidate is not None:
+            pool.add(candidate)
+        yield ProgramSearchStep(candidate, space.least, False)
+        if pool.best <= space.least or barren == MOST_BARREN or (walks and seconds_left() < until):
+            break
+    return barren
 
 
 def _candidates_first(problem: SplitProblem) -> int:
@@ -138,10 +158,12 @@ def _splits_are_slow(problem: SplitProblem) -> bool:
 
 
 def _with_front(
-    space: ReverseSplitCandidates, cheapest: Iterator[ProgramSearchStep], seed: int
+    space: ReverseSplitCandidates, cheapest: Iterator[ProgramSearchStep], seed: int, known: Sequence[Assignment]
 ) -> Iterator[ProgramSearchStep]:
     """The search for the fewest transfers, and in turn with it, and after it, what else is on the front."""
     front, bound, searching = ProgramFront(space, seed), space.least, True
+    for candidate in known:
+        front.add(candidate)
     others = front.candidates()
     while True:
         standing = next(cheapest, None) if searching else None
@@ -150,7 +172,7 @@ def _with_front(
             bound = max(bound, standing.bound)
             if standing.candidate is not None:
                 front.add(standing.candidate)
-            yield ProgramSearchStep(standing.candidate, bound, False)
+            yield ProgramSearchStep(standing.candidate, bound, False, standing.standing)
         tried = list(islice(others, FRONT_A_TURN))
         for candidate in tried:
             yield ProgramSearchStep(candidate if front.add(candidate) else None, bound, False)
@@ -162,7 +184,7 @@ class _Pool:
     """The best plans so far, in instructions of the target: where improvement starts."""
 
     def __init__(self, space: ReverseSplitCandidates) -> None:
-        self._space = space
+        self.space = space
         self.best = math.inf
         self._plans: list[tuple[float, Plan]] = []
 
@@ -173,7 +195,7 @@ class _Pool:
 
     def add(self, candidate: Assignment) -> None:
         """Keep the plan of a candidate that has a program."""
-        loss = self._space.objectives[0].loss(self._space.evaluate([candidate])[0].metrics)
+        loss = self.space.objectives[0].loss(self.space.evaluate([candidate])[0].metrics)
         if loss < math.inf:
             self.best = min(self.best, loss)
-            self._plans.append((loss, self._space.program(candidate).plan))
+            self._plans.append((loss, self.space.program(candidate).plan))

@@ -6,13 +6,26 @@ Kernels of fewer and fewer digits (`approximations.py`), and the same kernels at
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import cached_property
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
 
 from kilotune.codegen.scamp.kernel import ApproximatedSet
 from kilotune.search.flat_state import FlatView
-from kilotune.search.space import Assignment, Decision, Measurement, Objective, Option, Procedure, State, answered
+from kilotune.search.space import (
+    Assignment,
+    Clock,
+    Decision,
+    ExactStep,
+    Measurement,
+    Objective,
+    Option,
+    Procedure,
+    State,
+    Trial,
+    answered,
+)
+from kilotune.search.work_memory import WorkMemory
 from kilotune.spaces.reverse_split.measuring import ProvedProgram
 from kilotune.spaces.reverse_split.order_view import order_decisions
 from kilotune.spaces.reverse_split.space import ReverseSplitSpace
@@ -42,6 +55,31 @@ class SeveralKernels(ABC):
     def least(self) -> float:
         """No program for any of the kernels has less of the first objective."""
         return min(space.least for space in self.spaces.values())
+
+    @property
+    def work_memory(self) -> WorkMemory:
+        """That of all spaces."""
+        return self.spaces[self.first].work_memory
+
+    @work_memory.setter
+    def work_memory(self, memory: WorkMemory) -> None:
+        for space in self.spaces.values():
+            space.work_memory = memory
+
+    def searches_after(
+        self, trials: Sequence[Trial], seed: int
+    ) -> dict[Option, Callable[[Clock], Iterator[ExactStep]]]:
+        """By option, what begins its space's search by a clock: where an earlier one has measured something, from there."""
+        measured: dict[Option, list[Trial]] = {option: [] for option in self.spaces}
+        for trial in trials:
+            own = replace(trial, assignment=self.within(trial.assignment))
+            measured[trial.assignment[self.choice]].append(own)
+        return {
+            option: partial(space.exact_search_after, measured[option], seed)
+            if measured[option]
+            else partial(space.exact_search, seed)
+            for option, space in self.spaces.items()
+        }
 
     @property
     def decision(self) -> Decision:

@@ -8,12 +8,16 @@ program is proved by symbolic execution.
 
 from __future__ import annotations
 
+import heapq
 import math
 from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
+from operator import itemgetter
+from typing import Any
 
 from kilotune.search.fingerprint import fingerprint
 from kilotune.search.flat_state import FlatView
+from kilotune.search.front import Front, Ranking
 from kilotune.search.space import (
     Assignment,
     CandidateModel,
@@ -22,9 +26,12 @@ from kilotune.search.space import (
     Procedure,
     Trial,
 )
+from kilotune.search.work_memory import NoMemory, WorkMemory, seed_of_run
 from kilotune.spaces.reverse_split.candidates import METHOD, RELAXATION, ReverseSplitCandidates
+from kilotune.spaces.reverse_split.measuring import KernelGoal, SplitProblem
 from kilotune.spaces.reverse_split.order_view import order_decisions
-from kilotune.spaces.reverse_split.search import search_programs
+from kilotune.spaces.reverse_split.search import MOST_STARTS, ProgramSearchStep, search_programs
+from kilotune.spaces.reverse_split.search_standing import EarlierPrograms, ProgramNotes
 from kilotune.spaces.reverse_split.states import MethodState
 
 DIGITS_OF_A_SLOW_PROCEDURE = 16
@@ -34,7 +41,7 @@ them), and next to nothing for Sobel's kernel and its like."""
 REGISTERS_BESIDE_RESULTS = 3
 """With fewer the procedure's plans often do not fit: of a ternary 3x3 kernel none fits two registers, and three hold most."""
 
-SEMANTICS = 2
+SEMANTICS = 3
 """Version of what a program of kernels means and costs; part of the fingerprint."""
 
 
@@ -44,6 +51,13 @@ class ReverseSplitSpace(ReverseSplitCandidates):
     name = "reverse-split"
     threads = 1
     prefers_flat = True  # walks get lost among splits, whatever walks; the weights of their order are few and good
+
+    def __init__(self, problem: SplitProblem) -> None:
+        super().__init__(problem)
+        self.work_memory: WorkMemory = NoMemory()
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "work_memory": NoMemory()}  # workers measure, and search for nothing
 
     def procedure(self) -> Procedure:
         """AUKE's search; see `paper_candidates`."""
@@ -71,8 +85,37 @@ class ReverseSplitSpace(ReverseSplitCandidates):
 
     def exact_search(self, seed: int = 0, seconds_left: Callable[[], float] = lambda: math.inf) -> Iterator[ExactStep]:
         """The compiled search over splits, programs improved from there, and a proof where one is in reach."""
-        for standing in search_programs(self, seed, seconds_left, self.threads):
+        return self._steps(search_programs(self, seed, seconds_left, self.threads), self._notes(seed), 0)
+
+    def exact_search_after(
+        self, trials: Sequence[Trial], seed: int, seconds_left: Callable[[], float]
+    ) -> Iterator[ExactStep]:
+        """From the best of the programs, and what earlier runs of this seed have noted of the proof. Where nothing is remembered the proof
+        begins anew, which takes less than to repeat all that led there."""
+        notes = self._notes(seed)
+        note = notes.begin()
+        earlier = EarlierPrograms(self._best_of(trials), note.standing)
+        own_seed = seed_of_run(seed, note.runs + len(trials))
+        return self._steps(search_programs(self, own_seed, seconds_left, self.threads, earlier), notes, note.runs)
+
+    def _steps(self, standings: Iterator[ProgramSearchStep], notes: ProgramNotes, runs: int) -> Iterator[ExactStep]:
+        for standing in standings:
+            if standing.standing is not None:
+                notes.note(standing.standing, runs)
             yield ExactStep(standing.candidate, standing.bound, standing.complete)
+
+    def _notes(self, seed: int) -> ProgramNotes:
+        return ProgramNotes(self.work_memory, ("program search", self.fingerprint, seed))
+
+    def _best_of(self, trials: Sequence[Trial]) -> tuple[Assignment, ...]:
+        """Those on the front, where one is asked for, else those that a search begins from."""
+        if self.problem.goal is KernelGoal.FRONT:
+            front = Front(Ranking.of(self))
+            front.update(trials)
+            return tuple(trial.assignment for trial in front.trials)
+        ranks = [(Ranking.of(self).rank(trial.measurement), trial.number, trial) for trial in trials]
+        best = heapq.nsmallest(MOST_STARTS, (one for one in ranks if math.isfinite(one[0][0])), key=itemgetter(0, 1))
+        return tuple(trial.assignment for _, _, trial in best)
 
     def start(self) -> MethodState:
         """Nothing decided."""

@@ -19,6 +19,7 @@ from kilotune.codegen.scamp.kernel_files import KernelFile, parse_kernel_file, r
 from kilotune.codegen.scamp.macros import format_macros
 from kilotune.codegen.scamp.network import ChipNetwork
 from kilotune.codegen.scamp.network_source import format_network, network_obstacle
+from kilotune.codegen.scamp.program import ScampProgram
 from kilotune.codegen.scamp.registers import RegisterPressureError
 from kilotune.codegen.scamp.sums import Sum
 from kilotune.evaluators.scamp5.certificate import BoundCertificate
@@ -78,9 +79,9 @@ WITHOUT_MACROS = (
     f"(--target {SCAMP5.name} searches programs of macros)."
 )
 WITHOUT_NETWORK = "There is no C++ of the whole network: "
-KEPT_RESULTS = (
-    "The results stay to the end, which leaves the last kernel one register beside the image. "
-    f"With --registers {len(REGISTERS) - 1} they are read as they finish, which takes fewer instructions where weights are large."
+READ_RESULTS = (
+    "Results are read as they finish: where all stay to the end, the last kernel has one register beside the image, and no program "
+    "so short was found."
 )
 WITHOUT_COMPILER = "Without a C compiler no program is improved or proved beyond its splits: see `tune doctor`."
 
@@ -202,7 +203,11 @@ class KernelProblem(ExportsTexts):
         missing = [] if load_kernel() else [WITHOUT_COMPILER]
         if self.measured is not None:
             missing.insert(0, self.measured.sentence(text))
-        missing += [*self.macro_sentences(text, made), *self.network_sentences(text, made), *self.kept_sentences()]
+        missing += [
+            *self.macro_sentences(text, made),
+            *self.network_sentences(text, made),
+            *self.read_sentences(program),
+        ]
         said = [*self.position_sentences(made), *self.approximation_sentences(made), *missing]
         return [text.rstrip("\n"), cost, *said]
 
@@ -217,11 +222,9 @@ class KernelProblem(ExportsTexts):
         there = _macros(text, made.sums, made.depth, " ".join(self.position_sentences(made)))
         return [WITHOUT_MACROS] if there is None else []
 
-    def kept_sentences(self) -> list[str]:
-        """What it costs to keep one result fewer than the chip has registers; empty for other numbers."""
-        problem = self.space.problem
-        kept = len(set(problem.wanted)) + 1 == problem.registers == len(REGISTERS)
-        return [KEPT_RESULTS] if kept else []
+    def read_sentences(self, program: ScampProgram) -> list[str]:
+        """Why results do not stay to the end that have registers enough; empty where they do, and where they have not."""
+        return [READ_RESULTS] if program.read_after and not self.space.problem.consumed else []
 
     def network_sentences(self, text: str, made: ApproximatedSet) -> list[str]:
         """Why there is no C++ of a network though there is one of its program; empty where there is, and without a network."""

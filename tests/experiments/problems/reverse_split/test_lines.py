@@ -133,18 +133,30 @@ def test_a_program_without_cpp_says_why(tight: bool) -> None:
     assert [any(module.WITHOUT_MACROS in str(line) for line in lines) for lines in said] == 3 * [tight]
 
 
-@pytest.mark.parametrize(("count", "registers", "said"), [(4, 6, False), (5, 6, True), (5, 5, False), (6, 6, False)])
-def test_that_five_results_fill_the_registers_is_said(count: int, registers: int, said: bool) -> None:
-    """Five 8-bit kernels took 552 macros in six registers, and 181 in five, which are read as they finish."""
-    rows = [[[number + 1, -1]] for number in range(count)]
+@pytest.mark.parametrize(
+    ("count", "registers", "large", "read"),
+    [
+        (4, 6, True, False),
+        (5, 6, False, False),
+        (5, 6, True, True),
+        (3, 4, True, True),
+        (5, 5, True, True),
+        (6, 6, False, True),
+    ],
+)
+def test_results_that_leave_one_register_are_read_where_that_is_shorter(
+    count: int, registers: int, large: bool, read: bool
+) -> None:
+    """Five 8-bit kernels took 552 macros in six registers, and 181 in five, where they were read as they finish."""
+    rows = [[[37 * number + 90, -101 - 3 * number]] if large else [[number + 1, -1]] for number in range(count)]
     problem = build_problem(request_from("reverse-split", input=json.dumps(rows), options={"registers": registers}))
     assert isinstance(problem, module.KernelProblem)
     assert isinstance(problem.space, ReverseSplitSpace)
     step = next(step for step in problem.space.exact_search(0, lambda: 5.0) if step.candidate is not None)
     assert step.candidate is not None
     lines = problem.lines(Trial(0, step.candidate, problem.space.evaluate([step.candidate])[0]))
-    assert (module.KEPT_RESULTS in lines) == said
-    assert ("after" in lines[0].splitlines()[0]) == (count >= registers)
+    assert (module.READ_RESULTS in lines) == (read and count < registers)
+    assert ("after" in lines[0].splitlines()[0]) == read
 
 
 def test_results_stay_where_something_depends_on_their_place() -> None:
