@@ -21,6 +21,7 @@ from kilotune.experiments.commands.command_line import (
     budget_option,
     level_option,
     point_option,
+    refuse_options_before_command,
     shape_option,
     storage_option,
     with_problem_options,
@@ -79,6 +80,7 @@ tune list models                           what can be tuned out of the box
 @click.pass_context
 def cli(context: click.Context, /, **options: Any) -> None:
     if context.invoked_subcommand is not None:
+        refuse_options_before_command(context)
         return
     if options["space"] is None:
         raise click.UsageError(f"Missing option --space: expected one of {', '.join(space_names())} (or a subcommand).")

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+from click.core import ParameterSource
 
 from kilotune.codegen.emit.levels import LEVELS
 from kilotune.codegen.emit.shape import SHAPES
@@ -166,6 +167,16 @@ class TuneGroup(WithFamilies, click.Group):
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         super().format_options(ctx, formatter)
         self.format_commands(ctx, formatter)
+
+
+def refuse_options_before_command(ctx: click.Context) -> None:
+    """Options before a subcommand are those of a search, which is not run: nothing would read them. --debug is every command's."""
+    for option in ctx.command.params:
+        if option.expose_value and ctx.get_parameter_source(option.name or "") is ParameterSource.COMMANDLINE:
+            command = ctx.invoked_subcommand
+            raise click.UsageError(
+                f"{option.opts[0]} before {command} is not read: expected it behind {command}, if `tune {command} --help` has it."
+            )
 
 
 def _families_to_complete(space: str | None) -> tuple[SpaceFamily, ...]:

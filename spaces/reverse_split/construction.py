@@ -97,13 +97,14 @@ def _build(writer: PlanWriter, total: Sum, way: _Way, centre: int) -> bool:
     factors: list[tuple[Cell, int]] = []
     if way.factored:
         core, factors = factorised(core)
+        core = _nearest(core, factors)
     value = writer.halve(image, halvings) if way.halved_first else image
     parts = separated(core) if way.factored else None
     if way.factored and not factors and parts is None:
         return False
     for part in parts or (core,):
         value = writer.accumulate(value, part, way.upright)
-    value, left = _times(writer, value, factors, 0 if way.halved_first else halvings)
+    value, left = _times(writer, value, factors, 0 if way.halved_first else halvings, total.box[:2])
     if any(weight % (1 << left) for _, weight in value):
         return False
     value = writer.halve(value, left)
@@ -135,21 +136,41 @@ def _halvings(total: Sum, depth: int) -> int:
     return halvings
 
 
-def _times(writer: PlanWriter, value: Sum, factors: list[tuple[Cell, int]], halvings: int) -> tuple[Sum, int]:
-    """The product by all factors, halved as soon as that is exact; and the halvings that are left."""
-    at = (0, 0)
+def _nearest(core: Sum, factors: Sequence[tuple[Cell, int]]) -> Sum:
+    """The core as near to the image as its factors, each with or against its direction, can still bring the product back from."""
+    for cell, _ in factors:
+        core = min(core, core.shifted(cell), key=_off_image)
+    return core
+
+
+def _off_image(total: Sum) -> int:
+    west, south, east, north = total.box
+    return abs(west + east) + abs(south + north)
+
+
+def _times(
+    writer: PlanWriter, value: Sum, factors: list[tuple[Cell, int]], halvings: int, corner: Cell
+) -> tuple[Sum, int]:
+    """The product by all factors, halved as soon as that is exact; and the halvings that are left.
+
+    `corner`: the south-west one that the product should have. A copy moved by a factor or against it makes the same product elsewhere,
+    so each is moved as brings the corner nearest to it, and no shift at the end has to.
+    """
     for cell, sign in factors:
-        # Towards or away, so that the sum of all shifts stays small.
-        away = at[0] + at[1] <= 0
-        moved = writer.shift(value, cell if away else (-cell[0], -cell[1]))
-        a, b = (value, moved) if away else (moved, value)
+        against = (-cell[0], -cell[1])
+        along = _off_corner(value, cell, corner) <= _off_corner(value, against, corner)
+        moved = writer.shift(value, cell if along else against)
+        a, b = (value, moved) if along else (moved, value)
         value = writer.plus(a, b) if sign > 0 else writer.minus(a, b)
-        if not away:
-            at = (at[0] - cell[0], at[1] - cell[1])
         if halvings and all(weight % 2 == 0 for _, weight in value):
             halvings -= 1
             value = writer.halve(value, 1)
     return value, halvings
+
+
+def _off_corner(value: Sum, shift: Cell, corner: Cell) -> int:
+    """How far from `corner` the south-west corner of a sum and its shifted copy lies."""
+    return sum(abs(low + min(by, 0) - wanted) for low, by, wanted in zip(value.box, shift, corner, strict=False))
 
 
 def _difference(value: Sum, total: Sum) -> Cell:

@@ -157,6 +157,10 @@ def test_one_mistake_at_a_time(mistake: str, space: str, folder: Path, capsys: p
         (("--space", "shiftry", "--ray", "localhost:1"), "The Ray cluster localhost:1 cannot be reached"),
         (("list",), "Choose from: spaces, strategies, devices"),
         (("resume", "never"), "holds no study 'never'"),
+        (
+            ("--storage", "other.db", "resume", "never"),
+            "--storage before resume is not read: expected it behind resume",
+        ),
         (("resum", "never"), "Did you mean 'resume'?"),
         (("--space", "shiftry", "--budgte", "1s"), "--budget"),
         (("--space", "shifty"), "(did you mean 'shiftry'?)"),
