@@ -177,6 +177,14 @@ class LimitsLinkedFlash(Protocol):
 
 
 @runtime_checkable
+class NarrowsLinkedFlash(LimitsLinkedFlash, Protocol):
+    """Ability: the same may be searched within another such limit."""
+
+    def within_linked(self, limit_bytes: int) -> Problem:
+        """This problem, with whole programs of at most so many bytes."""
+
+
+@runtime_checkable
 class PlacesFinalists(Protocol):
     """Ability: candidates are hardware, which synthesis, place and route measure once the search is over."""
 

@@ -68,6 +68,10 @@ def bytes_linked(problem: LimitsLinkedFlash, trial: Trial) -> int:
         return BEYOND_DEVICE
 
 
+WORST: Rank = (math.inf,)
+"""Behind the rank of any trial."""
+
+
 class LinkedDescent:
     """`best`: the best so far that links within the limit, of number NEW where the study does not have it; `bytes_of_best`: to what;
     `linked`: how many were linked.
@@ -83,8 +87,8 @@ class LinkedDescent:
         linked: Mapping[int, int],
         tell: Callable[[str], None],
     ) -> None:
-        """`first`: a trial that links within the limit. `linked`: bytes of trials that were linked, by their numbers. `tell` hears of every
-        step that takes long, before it is made."""
+        """`first`: a trial that links within the limit, or from which that is to be `reached`. `linked`: bytes of trials that were
+        linked, by their numbers. `tell` hears of every step that takes long, before it is made."""
         limit = problem.linked_limit_bytes
         assert limit is not None
         self._problem, self._limit, self._space = problem, limit, study.space
@@ -109,6 +113,50 @@ class LinkedDescent:
         if self._rank(trial) < self._rank(self.best) and self._links_within(trial):
             self._take(trial)
 
+    @property
+    def is_within(self) -> bool:
+        """Whether the best links within the limit."""
+        return self.bytes_of_best <= self._limit
+
+    def reached(self) -> bool:
+        """From a first trial beyond the limit: the best measured one that links within it by what is known now of the estimate. If there is
+        none, what costs the least for each byte is given up, until what is left links within it. What is linked in vain corrects the
+        estimate. False where nothing more can be given up."""
+        known = self._first_within(self._book.best_first(self._ranking, is_whole), WORST)
+        if known is not None:
+            self.best, self.bytes_of_best = known, self._linked[self._key(known.assignment)]
+            return True
+        self._links_left = MOST_LINKED
+        flat = independent_view(self._space, self.best)
+        if not isinstance(flat, FlatSpace):
+            return False
+        moves, met = Moves(flat), set[CandidateKey]()
+        home = next(iter(self._measure([self._rounded(flat)])), None)
+        while home is not None:
+            if self._bytes(home) <= self._limit and self._links_within(home):
+                self.best, self.bytes_of_best = home, self._linked[self._key(home.assignment)]
+                return True
+            met.add(self._key(home.assignment))
+            home = self._smaller(moves, home, met)
+        return False
+
+    def _smaller(self, moves: Moves, home: Trial, met: set[CandidateKey]) -> Trial | None:
+        """The candidate not met yet, one change away, that takes fewer bytes at the least loss for each."""
+        rank, size = self._rank(home), self._bytes(home)
+        singles = self._measure([moves.apply(home.assignment, dict([change])) for change in moves.of(home.assignment)])
+        fewer = [
+            trial
+            for trial in singles
+            if self._bytes(trial) < size and self._rank(trial)[0] <= rank[0] and self._key(trial.assignment) not in met
+        ]
+
+        def price(trial: Trial) -> tuple[float, float]:
+            loss = self._rank(trial)[1] - rank[1]
+            given = size - self._bytes(trial)
+            return (loss / given, -given) if loss > 0.0 else (0.0, loss)
+
+        return min(fewer, key=price, default=None)
+
     def run(self) -> bool:
         """Link, descend and finish; True when that has come to its end."""
         self._take(self._first_within(self._book.best_first(self._ranking, is_whole), self._rank(self.best)))
@@ -124,10 +172,13 @@ class LinkedDescent:
 
     def _start(self, flat: FlatSpace) -> Trial | None:
         """The best candidate of the flat view that is known to keep the limit: that of the best, or another."""
-        rounded = {decision.name: self.best.assignment[decision.name] for decision in flat.decisions}
-        for same in self._measure([rounded]):
+        for same in self._measure([self._rounded(flat)]):
             self._links_within(same)
         return min(self._within_limit(flat), key=self._rank, default=None)
+
+    def _rounded(self, flat: FlatSpace) -> Assignment:
+        """The best, without what finishing has decided."""
+        return {decision.name: self.best.assignment[decision.name] for decision in flat.decisions}
 
     def _within_limit(self, flat: FlatSpace) -> list[Trial]:
         """Candidates of the flat view that were linked within the limit."""

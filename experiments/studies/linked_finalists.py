@@ -3,7 +3,9 @@
 A search goes by an estimate of what code takes (`kilotune.evaluators.code_size`), which is some per cent of the whole off. So the best by
 estimate are linked, one after the other, until one keeps the limit; those that the estimate lets through only since it is off, as it is
 for those that were linked, are passed over at first, and where none has kept it, linked from the smallest on. Where the estimate lets
-nothing through, those are linked that it alone refuses, by a little.
+nothing through, those are linked that it alone refuses, by a little. Where none of all these keeps the limit, there is a search within
+a stricter one (`kilotune.experiments.studies.stricter_search`), or bytes are given up from the smallest on, until a program does
+(`kilotune.experiments.studies.linked_descent`).
 """
 
 from __future__ import annotations
@@ -26,6 +28,7 @@ from kilotune.experiments.studies.measured_finalists import (
     kept_finalist,
     with_best,
 )
+from kilotune.experiments.studies.stricter_search import stricter_finalist
 from kilotune.search.front import Ranking
 from kilotune.search.result import Result
 from kilotune.search.space import HasReferencePoint, Measurement, Trial
@@ -80,6 +83,11 @@ def linked_finalist(
     kept = kept_finalist(problem, study, result)
     if kept is not result:
         return MeasuredFinalists(kept)
+    if linked and not whole and not is_over():
+        reached, said = _smaller(problem, study, linked, limit, is_over, tell)
+        if reached is not None:
+            keep_finalist(study, reached, study.result().best or result.best)
+            return MeasuredFinalists(with_best(result, reached, problem.space.objectives[0]), said)
     least = f"the smallest of {len(linked)} takes {min(linked.values())}" if linked else "none was, for want of time"
     size = linked.get(result.best.number)
     shown = f"trial {result.best.number}, which is shown, {'may take more, too' if size is None else f'takes {size}'}"
@@ -118,6 +126,39 @@ def _descended(
     record_new(study, [best])
     best = study.book.trial_of(best.assignment) or best
     said = f" A descent from there, which linked {descent.linked}, comes to trial {best.number}, of {descent.bytes_of_best} bytes."
+    return best, said
+
+
+def _smaller(
+    problem: Problem,
+    study: Study,
+    linked: dict[int, int],
+    limit: int,
+    is_over: Callable[[], bool],
+    tell: Callable[[str], None],
+) -> tuple[Trial | None, str]:
+    """Where no finalist keeps the limit: what another search finds within a stricter one, else what a descent from the smallest comes to,
+    one of the study's trials from now on, and a sentence; None where that keeps it neither."""
+    assert isinstance(problem, LimitsLinkedFlash)
+    least = min(linked, key=lambda number: (linked[number], number))
+    said = f"None of {len(linked)} finalists linked within {limit} bytes, the smallest to {linked[least]}."
+    found = stricter_finalist(problem, study, linked, limit, is_over, tell)
+    if found is not None:
+        best, further = _descended(problem, study, found, found, linked, is_over, tell)
+        return (
+            best,
+            f"{said} Trial {found.number}, of a search within a stricter limit, links to {linked[found.number]}.{further}",
+        )
+    smallest = study.book.numbered(least)
+    assert smallest is not None
+    descent = LinkedDescent(problem, study, smallest, linked, tell)
+    if made_in_time(is_over, descent.reached):
+        made_in_time(is_over, descent.run)
+    if not descent.is_within:
+        return None, ""
+    record_new(study, [descent.best])
+    best = study.book.trial_of(descent.best.assignment) or descent.best
+    said += f" A descent from it, which linked {descent.linked}, comes to trial {best.number}, of {descent.bytes_of_best} bytes."
     return best, said
 
 

@@ -13,6 +13,7 @@ from math import comb, log, pi
 import numpy as np
 
 from kilotune.codegen.arrays import FloatArray, IntArray
+from kilotune.spaces.memory.arrays import BufferArrays
 
 MOST_SUBSETS = 20_000
 """Subsets looked at of what ends at a point, or begins: the smaller ones."""
@@ -25,6 +26,22 @@ MOST_GROUPS = 3000
 
 FARTHEST = 3.0
 """By how many standard deviations of one buffer as large as both sums these differ at most."""
+
+
+def spread_of_sizes(buffers: BufferArrays) -> float:
+    """The standard deviation of sizes, as a share of them, by which what ends at a point of time may differ from what begins there. However
+    these are divided into groups, all of them together are as large on both sides but for that."""
+    points = np.intersect1d(buffers.lower, buffers.upper)
+    if not len(points):
+        return 0.0
+    size = buffers.size.astype(float)
+    difference, squares = np.zeros(len(points)), np.zeros(len(points))
+    for times, sign in ((buffers.lower, 1.0), (buffers.upper, -1.0)):
+        at = np.searchsorted(points, times)
+        there = (at < len(points)) & (points[np.minimum(at, len(points) - 1)] == times)
+        np.add.at(difference, at[there], sign * size[there])
+        np.add.at(squares, at[there], size[there] ** 2)
+    return float(np.sqrt(np.mean(difference**2 / squares)))
 
 
 @dataclass(frozen=True)

@@ -20,6 +20,7 @@ from kilotune.codegen.arrays import IntArray
 from kilotune.spaces.memory.arrays import BufferArrays
 from kilotune.spaces.memory.falling import fallen
 from kilotune.spaces.memory.pq_tree import sorted_elements
+from kilotune.spaces.memory.stack_groups import spread_of_sizes
 from kilotune.spaces.memory.stack_sweep import StackRule, StackStanding, StackSweep, is_full
 
 MOST_BUFFERS = 20_000
@@ -28,15 +29,13 @@ MOST_BUFFERS = 20_000
 LEAST_FULL = 0.8
 """The least live sum, as a share of the largest one, from which on a memory may once have been full."""
 
-WIDTHS, LOOSE_WIDTHS = (4, 8, 2, 16), (8, 32)
-"""Standings that go on from a point of time, in sweeps one after the other; each is made forwards in time and backwards. Those of
-exact sizes, and of sizes of which sums say little."""
+WIDTHS = (4, 8, 2, 16)
+"""Standings that go on from a point of time, in sweeps one after the other; each is made forwards in time and backwards."""
 
-RELUCTANCE = 8.0
-"""What a group loses that is not all that is left, where sums say little: most points have one group."""
-
-SPREAD = 0.03
-"""The standard deviation of sizes where all shrank by up to a tenth."""
+LOOSE_RULES = ((8, 12.0), (32, 12.0), (32, 8.0), (128, 8.0))
+"""Likewise where sums of sizes say little, and what a group loses that is not all that is left: most points have one group. Of 24 tilings
+by cracks, their pieces smaller by up to 2, 5 or 10 %, the second rule alone finds 19 and the third 11; the last finds three
+more, and takes 5 to 25 CPU-seconds."""
 
 WORK_OF_A_TREE = 1000
 """What a group that is tried in a tree takes, in buffers looked at."""
@@ -52,14 +51,16 @@ class StackSearch:
         live = buffers.section_bytes
         self._is_exact = int(live.min()) == int(live.max())
         may_be_full = len(buffers) <= MOST_BUFFERS and live.min() >= LEAST_FULL * live.max() and is_full(buffers)
-        self._rules = iter(_rules(self._is_exact)) if may_be_full else iter(())
+        spread = 0.0 if self._is_exact or not may_be_full else spread_of_sizes(buffers)
+        self._rules = iter(_rules(spread)) if may_be_full else iter(())
         self.exhausted = not may_be_full
         """Whether nothing is left to be tried."""
+        self._found = False
 
     def placement(self, seconds: float) -> IntArray | None:
         """What the next rule finds: offsets in bytes, shape (buffers,); None where it finds none, within `seconds`."""
         rule, is_backwards = next(self._rules, (None, False))
-        if rule is None:
+        if rule is None or (self._found and rule.spread and not is_backwards):  # wider ones find much the same
             self.exhausted = True
             return None
         buffers = _in_units(self._buffers)
@@ -68,16 +69,17 @@ class StackSearch:
         self.spent += (sweep.spent + len(buffers)) * WORK_OF_A_TREE
         if last is None:
             return None
+        self._found = True
         self.exhausted = rule.spread is None  # nothing else is as sure as what the points of time alone say
         return fallen(self._buffers, _piled(_lying_on(last), self._buffers))
 
 
-def _rules(is_exact: bool) -> Iterator[tuple[StackRule, bool]]:
+def _rules(spread: float) -> Iterator[tuple[StackRule, bool]]:
     """And whether it is for the time backwards."""
     yield StackRule(), False
-    for width in WIDTHS if is_exact else LOOSE_WIDTHS:
+    for width, reluctance in LOOSE_RULES if spread else [(width, 0.0) for width in WIDTHS]:
         for is_backwards in (False, True):
-            yield StackRule(width, *((0.0, 0.0) if is_exact else (SPREAD, RELUCTANCE))), is_backwards
+            yield StackRule(width, spread, reluctance), is_backwards
 
 
 def _in_units(buffers: BufferArrays) -> BufferArrays:

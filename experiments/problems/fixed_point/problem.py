@@ -105,6 +105,12 @@ class ModelProblem(TunedModel):
         """Flash of the trial's whole program, as it is linked for the device."""
         return linked_flash_bytes(self.of_candidate(trial.assignment), trial.assignment)
 
+    def within_linked(self, limit_bytes: int) -> ModelProblem:
+        """This problem, with whole programs of at most so many bytes: what code takes near them is learnt anew."""
+        limits = dict(self.options.further_limits) | {LINKED: limit_bytes}
+        options = dict(self.request.options) | {"further_limits": limits}
+        return build_problem(dataclasses.replace(self.request, options=options))
+
     @property
     def finishes_finalists(self) -> bool:
         """Whether codes may be fitted."""

@@ -188,6 +188,92 @@ def test_what_is_found_is_a_trial_of_the_study_and_stays(store: Store) -> None:
     assert {str(t.assignment) for t in plain.trials()} <= {str(t.assignment) for t in again.trials()}
 
 
+def all_too_large(problem: Linking, store: Store) -> Study:
+    """A study whose trials keep the limit of the search and, as they link, not that which is asked for."""
+    space = problem.space
+    assert isinstance(space, Weighed)
+    names, options = [d.name for d in space.decisions], space.decisions[0].options
+    rows = itertools.islice(itertools.product(options, repeat=6), 0, None, 37)
+    every = [dict(zip(names, row, strict=True)) for row in rows]
+    bytes_of = [(problem.bytes_of(one), space.evaluate([one])[0]) for one in every]
+    study = Study.create(store, "weighed", space, "random", 0, request={})
+    near = [
+        n for n, (size, found) in enumerate(bytes_of) if size > LIMIT and found.metrics["linked_bytes"] <= LIMIT + 40
+    ]
+    for number, n in enumerate(near[:40]):
+        study.record(study.book.encoding.key(every[n]), number, every[n], bytes_of[n][1], 0.0)
+    study.save(0.0)
+    return study
+
+
+@pytest.mark.parametrize("seed", range(1, 7))
+def test_where_no_finalist_keeps_the_limit_bytes_are_given_up_until_one_does(seed: int, store: Store) -> None:
+    """What is linked is 25 bytes and more beyond that of the estimate."""
+    problem = Linking(Weighed(6, 5, seed), 25)
+    study = all_too_large(problem, store)
+    found = linked_finalist(problem, study, study.result(), never)  # type: ignore[arg-type]
+    assert found is not None
+    best = found.result.best
+    assert found.kept
+    assert best is not None
+    assert problem.bytes_of(best.assignment) <= LIMIT
+    neighbours = [{**best.assignment, d.name: option} for d in problem.space.decisions for option in d.options]
+    within = [one for one in neighbours if problem.bytes_of(one) <= LIMIT]
+    assert best.metrics["loss"] == min(loss_of(problem, one) for one in within)
+    assert found.said is not None
+    assert f"finalists linked within {LIMIT} bytes, the smallest to " in found.said
+    assert f"comes to trial {best.number}, of {problem.bytes_of(best.assignment)} bytes." in found.said
+    assert kept_finalist(problem, study, study.result()).best == best  # type: ignore[arg-type]
+
+
+@dataclass
+class Request:
+    strategy: str = "local"
+
+
+@dataclass
+class Narrowing(Linking):
+    """It may be searched within fewer bytes; `asked` is how many."""
+
+    asked: list[int] = field(default_factory=list)
+    request: Request = field(default_factory=Request)
+
+    def within_linked(self, limit_bytes: int) -> Narrowing:
+        self.asked.append(limit_bytes)
+        stricter = Constraint("linked_bytes", limit_bytes)
+        return replace(self, space=replace(self.space, constraints=(stricter,)))  # type: ignore[type-var]
+
+
+@pytest.mark.parametrize("seed", range(1, 7))
+def test_where_no_finalist_keeps_the_limit_a_stricter_one_is_searched_within(seed: int, store: Store) -> None:
+    problem = Narrowing(Weighed(6, 5, seed), 25)
+    study = all_too_large(problem, store)
+    smallest = min(problem.bytes_of(trial.assignment) for trial in study.trials())
+    told: list[str] = []
+    found = linked_finalist(problem, study, study.result(), never, told.append)  # type: ignore[arg-type]
+    assert found is not None
+    assert found.said is not None
+    assert problem.asked[0] == LIMIT - (smallest - LIMIT)
+    assert any(line.startswith(f"searching within {problem.asked[0]} bytes, since none of ") for line in told)
+    best = found.result.best
+    assert found.kept
+    assert best is not None
+    assert problem.bytes_of(best.assignment) <= LIMIT
+    assert "of a search within a stricter limit, links to" in found.said
+    assert study.book.numbered(best.number) == best == kept_finalist(problem, study, study.result()).best  # type: ignore[arg-type]
+
+
+def test_where_nothing_is_small_enough_nothing_is_delivered(store: Store) -> None:
+    problem = Linking(Weighed(4, 4, 1), 500)
+    study, result = searched(problem, store)
+    found = linked_finalist(problem, study, result, never)  # type: ignore[arg-type]
+    assert found is not None
+    assert not found.kept
+    assert found.said is not None
+    assert found.said.startswith(f"No finalist was linked within {LIMIT} bytes: the smallest of ")
+    assert len(study.trials()) == 60
+
+
 @pytest.mark.parametrize("links", [2, 8])
 @pytest.mark.parametrize("off", [5, -60])
 def test_a_descent_that_ends_early_keeps_what_it_has(off: int, links: int, store: Store) -> None:

@@ -13,14 +13,15 @@ from kilotune.experiments.benchmarks.placement_instances import changing_stack, 
 from kilotune.spaces.memory.arrays import BufferArrays
 from kilotune.spaces.memory.checker import check_placement
 from kilotune.spaces.memory.component_search import ComponentSearch
+from kilotune.spaces.memory.csv_files import read_instance
 from kilotune.spaces.memory.exact import minimise_peak
 from kilotune.spaces.memory.instance import Instance, Placement
 from kilotune.spaces.memory.native import load_kernel
 from kilotune.spaces.memory.orders import best_greedy
-from kilotune.spaces.memory.stack_groups import groups_at
+from kilotune.spaces.memory.stack_groups import groups_at, spread_of_sizes
 from kilotune.spaces.memory.stack_orders import StackSearch
 from kilotune.spaces.memory.stack_sweep import StackRule, StackSweep
-from tests.spaces.memory.problems import make, random_instance, thinned
+from tests.spaces.memory.problems import DATA, make, random_instance, thinned
 
 if load_kernel() is None:
     pytest.skip("no C compiler", allow_module_level=True)
@@ -125,3 +126,23 @@ def test_the_share_of_orders_is_counted() -> None:
     for _ in range(2):  # glued ones come first
         search.step(search.bound, math.inf)
     assert search.progress.spent["stacks"] > 0
+
+
+@pytest.mark.parametrize("by", [0.02, 0.05, 0.1])
+def test_how_much_smaller_pieces_are_is_seen_at_the_points_of_time(by: float) -> None:
+    """Sizes that shrink by up to a share of them, evenly drawn, deviate by that over the root of 12."""
+    whole = stacks(1000, 5)
+    assert spread_of_sizes(BufferArrays.of(whole)) == 0.0
+    random = np.random.default_rng(5)
+    pieces = tuple(replace(b, size=round(b.size * (1.0 - by * random.random()))) for b in whole.buffers)
+    found = spread_of_sizes(BufferArrays.of(replace(whole, buffers=pieces)))
+    assert found == pytest.approx(by / math.sqrt(12.0), rel=0.15)
+
+
+def test_pieces_between_cracks_lie_as_they_lay_when_they_are_smaller_by_up_to_a_fiftieth() -> None:
+    """Cracks grow at random points until they meet another one. With the deviation of a tenth, or where a group that is not all that is
+    left loses less, the right groups are not among the likeliest."""
+    instance = read_instance(DATA / "cracks-smaller.csv")
+    buffers = BufferArrays.of(instance)
+    peaks = [peak for peak in found_peaks(instance) if peak is not None]
+    assert min(peaks) <= 1.001 * int(buffers.section_bytes.max())

@@ -1,0 +1,79 @@
+"""A search within a stricter limit on the flash of whole programs, where no finalist of the first links within the one asked for.
+
+Where the estimate that a search goes by is too low for the kind of programs that it has settled at, all its finalists are too large, and
+those of other kinds, such as narrower parameters and the code that unpacks them, are many changes away. So the search is made once more
+for as many bytes fewer as the smallest finalist is beyond the limit, as a user would.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from functools import partial
+
+from kilotune.evaluators.executors.in_process import InProcessExecutor
+from kilotune.experiments.problems.problem import NarrowsLinkedFlash, Problem
+from kilotune.experiments.studies.command_time import made_in_time
+from kilotune.experiments.studies.finished_finalists import NEW, record_new
+from kilotune.experiments.studies.linked_descent import bytes_linked
+from kilotune.search.budget import Budget
+from kilotune.search.front import Ranking
+from kilotune.search.space import Trial
+from kilotune.search.study import Study
+
+MOST_TRIALS = 4000
+"""Trials of a stricter search; it has no more than the first search had."""
+
+SEARCHES = 2
+"""The second one for as many bytes fewer again as the smallest finalist of the first is beyond."""
+
+MOST_LINKED = 12
+"""Finalists of a stricter search that are linked."""
+
+
+def stricter_finalist(
+    problem: Problem,
+    study: Study,
+    linked: dict[int, int],
+    limit: int,
+    is_over: Callable[[], bool],
+    tell: Callable[[str], None],
+) -> Trial | None:
+    """The best of such a search that links within `limit` bytes, one of the study's trials from now on, with its bytes in `linked` as those
+    of the study's own finalists have; None where there is none, in time, or where the problem cannot be searched so."""
+    if not isinstance(problem, NarrowsLinkedFlash):
+        return None
+    goal, beyond = limit, min(linked.values()) - limit
+    for _ in range(SEARCHES):
+        goal -= beyond
+        tell(f"searching within {goal} bytes, since none of {len(linked)} finalists links within {limit}")
+        finalists = made_in_time(is_over, partial(_searched, problem, study, goal)) if goal > 0 else None
+        sizes = list[int]()
+        for trial in finalists or ():
+            size = made_in_time(is_over, partial(bytes_linked, problem, trial))
+            if size is None:
+                return None
+            if size <= limit:
+                record_new(study, [trial])
+                known = study.book.trial_of(trial.assignment)
+                assert known is not None
+                linked[known.number] = size
+                return known
+            sizes.append(size)
+        if not sizes:
+            return None
+        beyond = min(sizes) - limit
+    return None
+
+
+def _searched(problem: NarrowsLinkedFlash, study: Study, goal: int) -> list[Trial]:
+    """The best within so many bytes by estimate, measured as those of the study are."""
+    stricter = problem.within_linked(goal)
+    again = Study(stricter.space, stricter.request.strategy, study.seed)
+    trials = min(MOST_TRIALS, study.result().evaluations)
+    again.run(InProcessExecutor(stricter.space), Budget(trials=trials), handle_interrupts=False)
+    best = itertools.islice(again.book.best_first(Ranking.of(stricter.space)), MOST_LINKED)
+    found = [trial.assignment for trial in best]
+    if not found:
+        return []
+    return [Trial(NEW, one, measured) for one, measured in zip(found, study.space.evaluate(found), strict=True)]
