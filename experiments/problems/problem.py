@@ -180,6 +180,10 @@ class LimitsLinkedFlash(Protocol):
 class NarrowsLinkedFlash(LimitsLinkedFlash, Protocol):
     """Ability: the same may be searched within another such limit."""
 
+    @property
+    def may_limit_linked(self) -> bool:
+        """Whether what is searched takes such a limit."""
+
     def within_linked(self, limit_bytes: int) -> Problem:
         """This problem, with whole programs of at most so many bytes."""
 

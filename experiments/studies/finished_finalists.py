@@ -16,6 +16,7 @@ from kilotune.experiments.presentation.wording import counted
 from kilotune.experiments.problems.problem import ComparesFlips, FinishesFinalists, Problem
 from kilotune.experiments.studies.command_time import made_in_time, unheard
 from kilotune.experiments.studies.measured_finalists import (
+    FINALIST,
     PRECISION,
     TIMED,
     MeasuredFinalists,
@@ -151,14 +152,14 @@ class FinishedFinalists:
         assert isinstance(view, FlatSpace)
         self._view, self._searched = view, best
         self.first = self.best = next(self._as_good_before(), best)
-        self._kept = kept_finalist(problem, study, study.result()).best
+        kept = study.stored_request().get(FINALIST)
+        self._chosen_before = study.book.numbered(kept["trial"]) if isinstance(kept, dict) else None
         self.compared = list[Trial]()
 
     def run(self) -> bool:
         """Compare what an earlier run has chosen, what the search has finished and then what is finished here; True when that has come to
         its end."""
-        before = [trial for trial in self._finished_by_search() if trial == self._kept]
-        for trial in itertools.chain(before, list(itertools.islice(self._finished_by_search(), MOST_FINISHED))):
+        for trial in itertools.chain(self._chosen(), list(itertools.islice(self._finished_by_search(), MOST_FINISHED))):
             if trial in self.compared:
                 continue
             self.compared.append(trial)
@@ -175,18 +176,25 @@ class FinishedFinalists:
 
     def _finished_by_search(self) -> Iterator[Trial]:
         """Likewise those that the search has finished."""
-        return (
-            trial
-            for trial in self._within()
-            if len(trial.assignment) > len(self._view.decisions) and _answers(self._view, trial.assignment)
-        )
+        return filter(self._is_finished, self._within())
+
+    def _chosen(self) -> Iterator[Trial]:
+        """Likewise what an earlier run has chosen, however much is ranked before it now."""
+        trial = self._chosen_before
+        if trial is None or not is_whole(trial.measurement) or self._ranking.violation(trial.measurement):
+            return
+        if self._is_finished(trial) and self._is_as_good_before(trial):
+            yield trial
+
+    def _is_finished(self, trial: Trial) -> bool:
+        return len(trial.assignment) > len(self._view.decisions) and _answers(self._view, trial.assignment)
+
+    def _is_as_good_before(self, trial: Trial) -> bool:
+        before = self._ranking.losses(self._searched.measurement)[: self._at]
+        return self._ranking.losses(trial.measurement)[: self._at] == before
 
     def _within(self) -> Iterator[Trial]:
-        before = self._ranking.losses(self._searched.measurement)[: self._at]
-        best_first = self._study.book.best_first(self._ranking, is_whole)
-        return itertools.takewhile(
-            lambda trial: self._ranking.losses(trial.measurement)[: self._at] == before, best_first
-        )
+        return itertools.takewhile(self._is_as_good_before, self._study.book.best_first(self._ranking, is_whole))
 
     def _finished(self, candidate: Assignment) -> Trial | None:
         """A finished candidate that has not been compared yet."""

@@ -137,25 +137,26 @@ def _smaller(
     is_over: Callable[[], bool],
     tell: Callable[[str], None],
 ) -> tuple[Trial | None, str]:
-    """Where no finalist keeps the limit: what another search finds within a stricter one, else what a descent from the smallest comes to,
-    one of the study's trials from now on, and a sentence; None where that keeps it neither."""
+    """Where no finalist keeps the limit: the better of what a descent from the smallest reaches and of what another search finds within a
+    stricter limit, one of the study's trials from now on, and a sentence; None where neither keeps it."""
     assert isinstance(problem, LimitsLinkedFlash)
     least = min(linked, key=lambda number: (linked[number], number))
     said = f"None of {len(linked)} finalists linked within {limit} bytes, the smallest to {linked[least]}."
+    smallest = study.book.numbered(least)
+    assert smallest is not None
+    descent = LinkedDescent(problem, study, smallest, linked, tell)
+    made_in_time(is_over, descent.reached)  # which takes seconds, so that there is a program
     found = stricter_finalist(problem, study, linked, limit, is_over, tell)
     if found is not None:
-        best, further = _descended(problem, study, found, found, linked, is_over, tell)
+        earlier = descent.best if descent.is_within else found
+        best, further = _descended(problem, study, found, earlier, linked, is_over, tell)
         return (
             best,
             f"{said} Trial {found.number}, of a search within a stricter limit, links to {linked[found.number]}.{further}",
         )
-    smallest = study.book.numbered(least)
-    assert smallest is not None
-    descent = LinkedDescent(problem, study, smallest, linked, tell)
-    if made_in_time(is_over, descent.reached):
-        made_in_time(is_over, descent.run)
     if not descent.is_within:
         return None, ""
+    made_in_time(is_over, descent.run)
     record_new(study, [descent.best])
     best = study.book.trial_of(descent.best.assignment) or descent.best
     said += f" A descent from it, which linked {descent.linked}, comes to trial {best.number}, of {descent.bytes_of_best} bytes."

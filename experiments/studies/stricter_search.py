@@ -1,8 +1,8 @@
 """A search within a stricter limit on the flash of whole programs, where no finalist of the first links within the one asked for.
 
 Where the estimate that a search goes by is too low for the kind of programs that it has settled at, all its finalists are too large, and
-those of other kinds, such as narrower parameters and the code that unpacks them, are many changes away. So the search is made once more
-for as many bytes fewer as the smallest finalist is beyond the limit, as a user would.
+those of other kinds, such as narrower parameters and the code that unpacks them, are many changes away. So the search is made anew,
+twice at most, for as many bytes fewer as the smallest finalist is beyond the limit, as a user would.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from kilotune.experiments.studies.finished_finalists import NEW, record_new
 from kilotune.experiments.studies.linked_descent import bytes_linked
 from kilotune.search.budget import Budget
 from kilotune.search.front import Ranking
-from kilotune.search.space import Trial
+from kilotune.search.space import Assignment, Trial
 from kilotune.search.study import Study
 
 MOST_TRIALS = 4000
@@ -46,8 +46,10 @@ def stricter_finalist(
     goal, beyond = limit, min(linked.values()) - limit
     for _ in range(SEARCHES):
         goal -= beyond
+        if goal <= 0:
+            return None
         tell(f"searching within {goal} bytes, since none of {len(linked)} finalists links within {limit}")
-        finalists = made_in_time(is_over, partial(_searched, problem, study, goal)) if goal > 0 else None
+        finalists = made_in_time(is_over, partial(_searched, problem, study, goal))
         sizes = list[int]()
         for trial in finalists or ():
             size = made_in_time(is_over, partial(bytes_linked, problem, trial))
@@ -55,8 +57,7 @@ def stricter_finalist(
                 return None
             if size <= limit:
                 record_new(study, [trial])
-                known = study.book.trial_of(trial.assignment)
-                assert known is not None
+                known = study.book.trial_of(trial.assignment) or trial
                 linked[known.number] = size
                 return known
             sizes.append(size)
@@ -68,12 +69,21 @@ def stricter_finalist(
 
 def _searched(problem: NarrowsLinkedFlash, study: Study, goal: int) -> list[Trial]:
     """The best within so many bytes by estimate, measured as those of the study are."""
-    stricter = problem.within_linked(goal)
+    try:
+        stricter = problem.within_linked(goal)
+    except (ValueError, OSError):  # the input is read again, and may have changed
+        return []
     again = Study(stricter.space, stricter.request.strategy, study.seed)
     trials = min(MOST_TRIALS, study.result().evaluations)
     again.run(InProcessExecutor(stricter.space), Budget(trials=trials), handle_interrupts=False)
-    best = itertools.islice(again.book.best_first(Ranking.of(stricter.space)), MOST_LINKED)
-    found = [trial.assignment for trial in best]
-    if not found:
-        return []
-    return [Trial(NEW, one, measured) for one, measured in zip(found, study.space.evaluate(found), strict=True)]
+    best = list(itertools.islice(again.book.best_first(Ranking.of(stricter.space)), MOST_LINKED))
+    known = [study.book.trial_of(trial.assignment) for trial in best]
+    return [
+        trial if trial is not None and trial.metrics else _measured(study, one.assignment)
+        for one, trial in zip(best, known, strict=True)
+    ]
+
+
+def _measured(study: Study, candidate: Assignment) -> Trial:
+    (measurement,) = study.space.evaluate([candidate])
+    return Trial(NEW, candidate, measurement)

@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-from kilotune.experiments.problems.problem import LimitsLinkedFlash
+from kilotune.experiments.problems.problem import NarrowsLinkedFlash
 from kilotune.experiments.problems.problem_entry import procedure_name
 from kilotune.experiments.studies.tuning import TuneOutcome
 
-COUNTED = "flash_bytes"
+COUNTED, LINKED = "flash_bytes", "linked_bytes"
 
 
 def larger_program(outcome: TuneOutcome) -> str | None:
     """A sentence where the best found has less flash than the procedure's answer as the search counts it, but more as it is linked for the
-    device, and no limit on that was asked for; None otherwise, and where one of the two was not built."""
+    device, and the search does not know what is linked; None otherwise, and where one of the two was not built."""
     best, procedure, problem = outcome.result.best, outcome.procedure, outcome.problem
-    if (
-        best is None
-        or procedure is None
-        or not isinstance(problem, LimitsLinkedFlash)
-        or problem.linked_limit_bytes is not None
-    ):
+    if best is None or procedure is None or not isinstance(problem, NarrowsLinkedFlash):
+        return None
+    if not problem.may_limit_linked or problem.linked_limit_bytes is not None or LINKED in best.metrics:
         return None
     ours, theirs = (
         None if check is None or check.measured is None else check.measured.sizes.flash_bytes

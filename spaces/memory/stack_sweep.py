@@ -94,12 +94,14 @@ class StackSweep:
             return None
         standings = [StackStanding(any_order(self._with_bits(self._begins[first])))]
         for at in later:
-            standings = self._passed(standings, at, rule)
+            standings = self._passed(standings, at, rule, until)
             if not standings or len(self._bits) > MOST_LIVE or time.monotonic() > until:
                 return None
         return standings[0]
 
-    def _passed(self, standings: Sequence[StackStanding], at: int, rule: StackRule) -> list[StackStanding]:
+    def _passed(
+        self, standings: Sequence[StackStanding], at: int, rule: StackRule, until: float
+    ) -> list[StackStanding]:
         """Those at the next point of time, the likeliest first."""
         ending, beginning = self._ends[at], self._begins[at]
         if len(beginning) > MOST_LIVE or (
@@ -108,7 +110,7 @@ class StackSweep:
             return []
         bits = {buffer: self._bits[buffer] for buffer in ending}, self._with_bits(beginning)
         point = _PointOfTime(ending, beginning, bits, self._sizes, rule)
-        found = point.passed(standings)
+        found = point.passed(standings, until)
         self.spent += point.tried
         for buffer in ending:
             self._free.append(self._bits.pop(buffer))
@@ -140,8 +142,8 @@ class _PointOfTime:
         if rule.spread is not None and len(ending) > 1 and len(beginning) > 1:
             self._groups = groups_at(self._end_sizes, self._begin_sizes, rule.spread)
 
-    def passed(self, standings: Sequence[StackStanding]) -> list[StackStanding]:
-        """By how many buffers still have to end: the likeliest of those that are left the same go on."""
+    def passed(self, standings: Sequence[StackStanding], until: float) -> list[StackStanding]:
+        """By how many buffers still have to end: the likeliest of those that are left the same go on. None do after `until`."""
         count, width = len(self._ending), self._rule.width
         levels: dict[int, list[StackStanding]] = defaultdict(list)
         everything = (1 << count) - 1, (1 << len(self._beginning)) - 1
@@ -150,6 +152,8 @@ class _PointOfTime:
             levels[count].append(StackStanding(one.tree, one.changes, one.gain, *everything, frozenset({(-1, number)})))
         for left in range(count, 0, -1):
             for standing in sorted(levels[left], key=lambda one: -one.gain)[:width]:
+                if time.monotonic() > until:
+                    return []
                 for after in self._next_ones(standing, left == count):
                     if after.groups not in known:
                         known.add(after.groups)

@@ -79,7 +79,7 @@ class SplitProblem:
     @property
     def kept(self) -> bool:
         """Whether a program must hold all results at its end. Not where they would leave the last kernel one of all the chip's registers
-        beside the image, in which its total cannot be doubled: then the shortest is taken, and its results stay to the end if they can.
+        beside the image, where programs are long: then the shortest is taken, and its results stay to the end if they can.
         With fewer registers that are asked for, results stay, as is asked for by their number."""
         filled = len(set(self.wanted)) + 1 == self.registers == len(REGISTERS)
         return not self.consumed and not filled

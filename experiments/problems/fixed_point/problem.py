@@ -105,6 +105,11 @@ class ModelProblem(TunedModel):
         """Flash of the trial's whole program, as it is linked for the device."""
         return linked_flash_bytes(self.of_candidate(trial.assignment), trial.assignment)
 
+    @property
+    def may_limit_linked(self) -> bool:
+        """Whether the search decides formats, by which the estimate of linked bytes goes."""
+        return self.request.space == "shiftry" and not self.options.keep_quantisation
+
     def within_linked(self, limit_bytes: int) -> ModelProblem:
         """This problem, with whole programs of at most so many bytes: what code takes near them is learnt anew."""
         limits = dict(self.options.further_limits) | {LINKED: limit_bytes}

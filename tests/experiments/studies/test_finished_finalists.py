@@ -264,8 +264,11 @@ def test_what_the_search_has_finished_is_compared_too(
     assert found == problem.kept(study) == (fitted if is_delivered else best)
 
 
-def test_what_an_earlier_run_has_chosen_is_compared_however_much_the_search_has_ranked_before_it(store: Store) -> None:
-    """Seven rounded ones that the search has met since, and has finished, are ranked before it."""
+@pytest.mark.parametrize(("step", "count"), [(1e-3, 8), (-1e-3, 7)])
+def test_what_an_earlier_run_has_chosen_is_compared_however_much_the_search_has_ranked_before_it(
+    step: float, count: int, store: Store
+) -> None:
+    """Seven rounded ones that the search has met since, and has finished, are ranked before it, and even before the search's best."""
     problem = Comparing(Finished(Rounded(4, 5, 0)), fewer)
     study = problem.searched(store, 60)
     problem.chosen(study)
@@ -276,13 +279,13 @@ def test_what_an_earlier_run_has_chosen_is_compared_however_much_the_search_has_
     known = [dict(trial.assignment) for trial in study.trials()]
     new = [{"d0": 10, "d1": 10, "d2": n // 5 + 10, "d3": n % 5 + 10} for n in range(25)]
     for place, one in enumerate([one for one in new if one not in known][: MOST_FINISHED + 1]):
-        metrics = {**best.metrics, "expected_flips": best.metrics["expected_flips"] + 1e-3 * (place + 1)}
+        metrics = {**best.metrics, "expected_flips": best.metrics["expected_flips"] + step * (place + 1)}
         with_trial(study, one, Measurement(metrics))
         with_trial(study, {**one, CODES: "fitted"}, Measurement(metrics))
     found = problem.chosen(study)
     assert found.result.best == chosen == problem.kept(study)
     assert found.said is not None
-    assert "Of 8 finished candidates and" in found.said, "the chosen one, six of the search, and the fit of the best"
+    assert f"Of {count} finished candidates and" in found.said
 
 
 def test_finished_ones_that_break_a_limit_are_not_delivered(store: Store) -> None:

@@ -237,6 +237,7 @@ class Narrowing(Linking):
 
     asked: list[int] = field(default_factory=list)
     request: Request = field(default_factory=Request)
+    may_limit_linked: bool = True
 
     def within_linked(self, limit_bytes: int) -> Narrowing:
         self.asked.append(limit_bytes)

@@ -92,3 +92,10 @@ def test_where_the_whole_program_has_a_limit_nothing_is_said(
     assert larger_program(outcome) is not None
     monkeypatch.setattr(type(outcome.problem), "linked_limit_bytes", 2700)
     assert larger_program(outcome) is None
+
+
+@pytest.mark.parametrize("space", ["seedot", "shiftry"])
+def test_it_is_only_said_where_such_a_limit_may_be_asked_for(space: str, concluded: TuneOutcome) -> None:
+    outcome = built(with_bytes(concluded, 896, 1210), 2686, 2208)
+    problem = build_problem(request_from(space, input="worked-example", device="uno"))
+    assert (larger_program(dataclasses.replace(outcome, problem=problem)) is not None) == (space == "shiftry")
