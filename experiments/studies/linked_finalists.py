@@ -20,7 +20,7 @@ from kilotune.experiments.problems.device_check import DeviceCheck
 from kilotune.experiments.problems.problem import LimitsLinkedFlash, Problem
 from kilotune.experiments.studies.command_time import made_in_time, unheard
 from kilotune.experiments.studies.finished_finalists import record_new
-from kilotune.experiments.studies.linked_descent import ESTIMATE, LinkedDescent, bytes_linked
+from kilotune.experiments.studies.linked_descent import BEYOND_DEVICE, ESTIMATE, LinkedDescent, bytes_linked
 from kilotune.experiments.studies.measured_finalists import (
     MeasuredFinalists,
     differs,
@@ -88,10 +88,17 @@ def linked_finalist(
         if reached is not None:
             keep_finalist(study, reached, study.result().best or result.best)
             return MeasuredFinalists(with_best(result, reached, problem.space.objectives[0]), said)
+    return MeasuredFinalists(result, _none_within(limit, linked, result.best), kept=False)
+
+
+def _none_within(limit: int, linked: Mapping[int, int], best: Trial) -> str:
+    """The sentence about so many finalists, none of which keeps the limit, and the best, which is shown."""
+    if linked and min(linked.values()) >= BEYOND_DEVICE:
+        return f"None of {len(linked)} finalists can be linked: the device has no room for any."
     least = f"the smallest of {len(linked)} takes {min(linked.values())}" if linked else "none was, for want of time"
-    size = linked.get(result.best.number)
-    shown = f"trial {result.best.number}, which is shown, {'may take more, too' if size is None else f'takes {size}'}"
-    return MeasuredFinalists(result, f"No finalist was linked within {limit} bytes: {least}; {shown}.", kept=False)
+    size = linked.get(best.number)
+    shown = f"trial {best.number}, which is shown, {'may take more, too' if size is None else f'takes {size}'}"
+    return f"No finalist was linked within {limit} bytes: {least}; {shown}."
 
 
 def linked_as_built(problem: Problem, finalists: MeasuredFinalists, check: DeviceCheck | None) -> MeasuredFinalists:

@@ -76,3 +76,13 @@ def _measured(measured: MeasuredNetwork, text: str) -> tuple[tuple[str, float], 
 def first_digit(measured: MeasuredNetwork) -> Array | None:
     """An image to draw: the first that training did not see."""
     return None if measured.digits is None else measured.digits.images[measured.digits.measuring][0]
+
+
+def network_with_digits(network: ChipNetwork | None, data: str | None, name: str) -> MeasuredNetwork | None:
+    """What follows the kernels of an input, with the digits of the file `data`; None for kernels alone. ValueError where digits are given
+    for these."""
+    if network is None:
+        if data is not None:
+            raise ValueError(f"{name}: --data has images for a network, and these are kernels alone.")
+        return None
+    return MeasuredNetwork(network, None if data is None else read_digits(Path(data), network))

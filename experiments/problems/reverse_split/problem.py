@@ -17,7 +17,6 @@ from kilotune.codegen.scamp.instructions import AUKE, INSTRUCTION_SETS, REGISTER
 from kilotune.codegen.scamp.kernel import ApproximatedSet, Kernel, KernelSet
 from kilotune.codegen.scamp.kernel_files import KernelFile, parse_kernel_file, read_kernel_file
 from kilotune.codegen.scamp.macros import format_macros
-from kilotune.codegen.scamp.network import ChipNetwork
 from kilotune.codegen.scamp.network_source import format_network, network_obstacle
 from kilotune.codegen.scamp.program import ScampProgram
 from kilotune.codegen.scamp.registers import RegisterPressureError
@@ -30,7 +29,10 @@ from kilotune.evaluators.scamp5.symbolic import prove
 from kilotune.experiments.presentation.wording import counted
 from kilotune.experiments.problems.exported_texts import ExportsTexts
 from kilotune.experiments.problems.family import CommandOptions
-from kilotune.experiments.problems.reverse_split.chip_network import MeasuredNetwork, read_digits
+from kilotune.experiments.problems.reverse_split.chip_network import (
+    MeasuredNetwork,
+    network_with_digits,
+)
 from kilotune.experiments.problems.reverse_split.filters import DEFAULT_FILTER, FILTERS
 from kilotune.experiments.problems.reverse_split.networks import NETWORKS, bundled_file
 from kilotune.experiments.problems.reverse_split.wanted_kernels import (
@@ -343,7 +345,7 @@ def build_problem(request: TuneRequest) -> KernelProblem:
     """InputError for a file that cannot be used, ValueError for kernels that the asked depth or registers cannot hold."""
     named, options = FILTERS.get(request.input), stored_fields(KernelOptions, request.options, "request")
     asked = KernelFile(named.kernels) if named else _read_kernels(request.input)
-    measured = _measured(asked.network, options, request.input)
+    measured = network_with_digits(asked.network, options.data, request.input)
     depth, registers = options.depth, options.registers or asked.registers
     depth = depth_of(asked.kernels, asked.depth if depth is None else depth)
     objective = options.objective or KernelGoal.INSTRUCTIONS.value
@@ -386,14 +388,6 @@ def _require_place(request: TuneRequest, objective: str, asked: KernelFile) -> N
         raise ValueError(
             f"{request.input}: --anywhere goes with instructions or transfers as the objective, not with a front."
         )
-
-
-def _measured(network: ChipNetwork | None, options: KernelOptions, name: str) -> MeasuredNetwork | None:
-    if network is None:
-        if options.data is not None:
-            raise ValueError(f"{name}: --data has images for a network, and these are kernels alone.")
-        return None
-    return MeasuredNetwork(network, None if options.data is None else read_digits(Path(options.data), network))
 
 
 def _read_kernels(text: str) -> KernelFile:

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from kilotune.evaluators.executors.in_process import InProcessExecutor
+from kilotune.evaluators.simulated import DeviceError
 from kilotune.experiments.studies.command_time import never
 from kilotune.experiments.studies.finished_finalists import MOST_FINISHED
 from kilotune.experiments.studies.linked_descent import MOST_LINKED
@@ -262,6 +263,22 @@ def test_where_no_finalist_keeps_the_limit_a_stricter_one_is_searched_within(see
     assert problem.bytes_of(best.assignment) <= LIMIT
     assert "of a search within a stricter limit, links to" in found.said
     assert study.book.numbered(best.number) == best == kept_finalist(problem, study, study.result()).best  # type: ignore[arg-type]
+
+
+@dataclass
+class WithoutRoom(Linking):
+    def linked_bytes(self, trial: Trial) -> int:
+        raise DeviceError("section .text will not fit in region text")
+
+
+def test_where_nothing_can_be_linked_that_is_said_without_a_size(store: Store) -> None:
+    problem = WithoutRoom(Weighed(4, 4, 1), 0)
+    study, result = searched(problem, store)
+    found = linked_finalist(problem, study, result, never)  # type: ignore[arg-type]
+    assert found is not None
+    assert not found.kept
+    assert found.said is not None
+    assert found.said.endswith("finalists can be linked: the device has no room for any.")
 
 
 def test_where_nothing_is_small_enough_nothing_is_delivered(store: Store) -> None:
