@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 
 from kilotune.search.anytime import Curve, Improvement
 from kilotune.search.front import Rank, Ranking, no_worse
-from kilotune.search.space import Direction, HasReferencePoint, Measurement, Objective, Space
+from kilotune.search.space import Direction, Measurement, Objective, Space, asks_for_front
 
 
 def hypervolume(points: Iterable[Rank], reference: Rank) -> float:
@@ -89,12 +89,7 @@ HYPERVOLUME = Objective("hypervolume_percent", Direction.MAXIMIZE)
 
 def compared_objective(space: Space) -> Objective:
     """What says which of two runs has come further: the first objective, or the hypervolume where a front is asked for."""
-    return space.objectives[0] if reference_point(space) is None else HYPERVOLUME
-
-
-def reference_point(space: Space) -> Rank | None:
-    """That of a space of which a front is asked for."""
-    return space.reference_point if isinstance(space, HasReferencePoint) else None
+    return HYPERVOLUME if asks_for_front(space) else space.objectives[0]
 
 
 def hypervolume_so_far(

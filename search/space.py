@@ -341,6 +341,16 @@ class HasReferencePoint(Protocol):
         """A loss of each objective, in order, above 0, at and beyond which nothing is worth having. None: no front is asked for."""
 
 
+def reference_point(space: object) -> tuple[float, ...] | None:
+    """The reference point of a space of which a front is asked for; None for any other one."""
+    return space.reference_point if isinstance(space, HasReferencePoint) else None
+
+
+def asks_for_front(space: object) -> bool:
+    """Whether it is the whole front of a space that is asked for."""
+    return reference_point(space) is not None
+
+
 @runtime_checkable
 class HasFrontSearch(Protocol):
     """Ability: a search of the space's own for the whole front."""

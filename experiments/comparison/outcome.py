@@ -9,9 +9,9 @@ from kilotune.experiments.comparison.plan import Case, ComparisonPlan
 from kilotune.experiments.presentation.wording import counted
 from kilotune.experiments.problems.problem import Problem
 from kilotune.search.comparison import Comparison, RunRecord
-from kilotune.search.hypervolume import compared_objective, reference_point
+from kilotune.search.hypervolume import compared_objective
 from kilotune.search.result import as_metric
-from kilotune.search.space import Objective
+from kilotune.search.space import Objective, reference_point
 
 
 @dataclass(frozen=True)

@@ -9,9 +9,9 @@ from kilotune.experiments.comparison.plan import Case, ComparisonPlan
 from kilotune.experiments.problems.building import build_problem
 from kilotune.search.comparison_store import comparison, save_findings
 from kilotune.search.front import Ranking
-from kilotune.search.hypervolume import hypervolume_so_far, reference_point
+from kilotune.search.hypervolume import hypervolume_so_far
 from kilotune.search.procedure import run_procedure
-from kilotune.search.space import Assignment, Measurement
+from kilotune.search.space import Assignment, Measurement, reference_point
 from kilotune.search.store import Store
 
 

@@ -18,8 +18,9 @@ from kilotune.search.budget import Budget
 from kilotune.search.comparison import Comparison, RunRecord, compare
 from kilotune.search.comparison_store import ComparisonRow, comparison, save_curve, saved_curves
 from kilotune.search.front import Ranking
-from kilotune.search.hypervolume import compared_objective, hypervolume_so_far, reference_point
+from kilotune.search.hypervolume import compared_objective, hypervolume_so_far
 from kilotune.search.result import Status
+from kilotune.search.space import reference_point
 from kilotune.search.store import Store, StoreError
 from kilotune.search.stored_rows import StudyRow
 

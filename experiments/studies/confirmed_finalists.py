@@ -27,7 +27,7 @@ from kilotune.experiments.studies.measured_finalists import (
 )
 from kilotune.search.front import Ranking
 from kilotune.search.result import Result
-from kilotune.search.space import HasReferencePoint, Trial
+from kilotune.search.space import Trial, asks_for_front
 from kilotune.search.statistics import SIGNIFICANCE, chance_of_more, sign_test_p
 from kilotune.search.study import Study
 
@@ -102,7 +102,7 @@ def _differ_in_precision(study: Study, result: Result, best: Trial, answer: Tria
     """Whether both keep all limits, no front is asked for and no time, which the device tells, and of the objectives precision is the first
     in which they may differ."""
     space, ranking = study.space, Ranking.of(study.space)
-    whole = isinstance(space, HasReferencePoint) and space.reference_point is not None
+    whole = asks_for_front(space)
     names: Sequence[str] = [objective.metric for objective in ranking.objectives]
     if (
         whole

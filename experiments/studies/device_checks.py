@@ -10,7 +10,7 @@ from kilotune.experiments.problems.problem import Problem, RunsOnDevice
 from kilotune.experiments.studies.chosen_builds import ALL_LEVELS, built_as, chooses_build, keep_builds
 from kilotune.experiments.studies.command_time import made_in_time
 from kilotune.experiments.studies.measured_finalists import MeasuredFinalists
-from kilotune.search.space import HasReferencePoint, Trial
+from kilotune.search.space import Trial, asks_for_front
 from kilotune.search.study import Study
 
 
@@ -47,7 +47,7 @@ def checked_programs(
     best = best or on_device(problem, result.best) or finalists.check
     delivered = built_as(problem, best)
     procedure = on_device(delivered, paper)
-    whole = isinstance(problem.space, HasReferencePoint) and problem.space.reference_point is not None
+    whole = asks_for_front(problem.space)
     each = whole and chooses_build(problem)
     points = result.front[:most_checked]
     front = tuple(on_device(problem, t, ALL_LEVELS) if each else on_device(delivered, t) for t in points)

@@ -32,10 +32,10 @@ from kilotune.search.space import (
     HasFinish,
     HasFlatView,
     HasFlatViews,
-    HasReferencePoint,
     Measurement,
     Space,
     Trial,
+    asks_for_front,
 )
 from kilotune.search.study import Study
 
@@ -216,7 +216,7 @@ def finishes_finalists(problem: Problem) -> bool:
     if not isinstance(problem, FinishesFinalists) or not problem.finishes_finalists:
         return False
     names = [objective.metric for objective in space.objectives]
-    whole = isinstance(space, HasReferencePoint) and space.reference_point is not None
+    whole = asks_for_front(space)
     return isinstance(space, HasFinish) and PRECISION in names and names[0] not in TIMED and not whole
 
 

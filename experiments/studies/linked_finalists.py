@@ -31,7 +31,7 @@ from kilotune.experiments.studies.measured_finalists import (
 from kilotune.experiments.studies.stricter_search import stricter_finalist
 from kilotune.search.front import Ranking
 from kilotune.search.result import Result
-from kilotune.search.space import HasReferencePoint, Measurement, Trial
+from kilotune.search.space import Measurement, Trial, asks_for_front
 from kilotune.search.study import Study
 
 MOST_LINKED = 24
@@ -59,7 +59,7 @@ def linked_finalist(
     if limit is None or result.best is None:
         return None
     assert isinstance(problem, LimitsLinkedFlash)
-    whole = isinstance(problem.space, HasReferencePoint) and problem.space.reference_point is not None
+    whole = asks_for_front(problem.space)
     linked = dict[int, int]()
     in_order = list(reversed(result.front)) if whole else _ranked(study, result.best)
     if not result.feasible and not (in_order := _refused(study, limit)):

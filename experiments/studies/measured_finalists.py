@@ -18,7 +18,7 @@ from kilotune.experiments.studies.chosen_builds import ALL_LEVELS, chooses_build
 from kilotune.experiments.studies.command_time import made_in_time, unheard
 from kilotune.search.front import Ranking
 from kilotune.search.result import Result, relative_gap
-from kilotune.search.space import HasReferencePoint, Objective, Trial
+from kilotune.search.space import Objective, Trial, asks_for_front
 from kilotune.search.study import Study
 
 FINALIST = "fastest"
@@ -67,7 +67,7 @@ def measured_finalists(
     where `is_over` says so before two have been: the result is that of `kept_finalist` then.
     """
     best, space, unmeasured = result.best, problem.space, MeasuredFinalists(kept_finalist(problem, study, result))
-    whole = isinstance(space, HasReferencePoint) and space.reference_point is not None
+    whole = asks_for_front(space)
     if space.objectives[0].metric not in TIMED or whole or best is None or not result.feasible or result.proved:
         return unmeasured
     if not isinstance(problem, RunsOnDevice) or problem.device is None:

@@ -11,8 +11,8 @@ from kilotune.experiments.problems.metric_names import metric_label
 from kilotune.experiments.problems.problem import metrics_on_test_data
 from kilotune.experiments.studies.tuning import TuneOutcome
 from kilotune.search.front import Rank
-from kilotune.search.hypervolume import hypervolume, reference_point
-from kilotune.search.space import Objective, Trial
+from kilotune.search.hypervolume import hypervolume
+from kilotune.search.space import Objective, Trial, reference_point
 
 FRONT = "front"
 """The objective of spaces whose front is asked for by its name: of hardware, of programs for SCAMP-5."""

@@ -17,11 +17,11 @@ from kilotune.search.space import (
     Assignment,
     Clock,
     HasModel,
-    HasReferencePoint,
     SaysWhyNoModel,
     SolveLimit,
     Space,
     Trial,
+    reference_point,
 )
 from kilotune.search.strategy import UNKNOWN_BOUND, Outcome, Steps
 
@@ -43,7 +43,7 @@ class ModelSearch:
         self._seed = seed
         self._ranking = Ranking.of(space)
         self._best: Rank = (math.inf,) * (1 + len(space.objectives))
-        reference = space.reference_point if isinstance(space, HasReferencePoint) else None
+        reference = reference_point(space)
         self._front = None if reference is None else GrowingFront(reference)
         self._seconds_left = math.inf
         self._clock: Clock = time.monotonic

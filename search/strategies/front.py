@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kilotune.search.own_strategies import Needs, OwnStrategy
-from kilotune.search.space import HasFrontSearch, HasReferencePoint, Space
+from kilotune.search.space import HasFrontSearch, Space, asks_for_front
 from kilotune.search.strategy import UNKNOWN_BOUND, Outcome, Steps
 
 
@@ -13,7 +13,7 @@ class FrontSearch:
     bound = UNKNOWN_BOUND
 
     def __init__(self, space: Space, seed: int) -> None:
-        asked = isinstance(space, HasReferencePoint) and space.reference_point is not None
+        asked = asks_for_front(space)
         if not isinstance(space, HasFrontSearch) or not asked:
             raise ValueError(
                 "Strategy 'front' needs a space that searches for a whole front, as shiftry does with --front; "

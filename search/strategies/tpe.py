@@ -24,7 +24,7 @@ from kilotune.search.candidates import complete, random_candidate
 from kilotune.search.encoding import CandidateKey, Encoding, encoding_of
 from kilotune.search.front import Rank, Ranking
 from kilotune.search.own_strategies import Needs, OwnStrategy
-from kilotune.search.space import Assignment, Decision, HasReferencePoint, Option, Space, Trial
+from kilotune.search.space import Assignment, Decision, Option, Space, Trial, asks_for_front
 from kilotune.search.strategy import UNKNOWN_BOUND, Steps, batch_generator
 from kilotune.search.suggestion import did_you_mean
 from kilotune.search.work_memory import NoMemory, RecalledSteps, memory_of
@@ -65,7 +65,7 @@ class OptunaSearch:
     def __init__(self, space: Space, seed: int, sampler: str = "TPESampler") -> None:
         self._space, self._seed = space, seed
         self._ranking = Ranking.of(space)
-        self._wants_front = isinstance(space, HasReferencePoint) and space.reference_point is not None
+        self._wants_front = asks_for_front(space)
         self._capped = sampler == "TPESampler"  # others may need their own past, such as a population
         self._asked_before = optuna.search_space.IntersectionSearchSpace(include_pruned=True)
         self._names: dict[tuple[str, tuple[Option, ...]], str] = {}

@@ -8,14 +8,18 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from kilotune.codegen.diagnostics import InputError
 from kilotune.codegen.text_files import read_text_file
 from kilotune.spaces.memory.checker import Migration, Residence
 from kilotune.spaces.memory.instance import Buffer, Instance
+
+if TYPE_CHECKING:
+    from _csv import Reader as CsvReader
 
 REQUIRED = ("id", "lower", "upper", "size")
 OPTIONAL = ("alignment", "banks", "constant")
@@ -41,9 +45,11 @@ def read_instance(path: Path, inclusive: bool = False) -> Instance:
     InputError, with the line: a column is missing or stands twice, a value is no integer, an id stands twice, upper <= lower, a
     negative size, an alignment below 1, a file that cannot be read or is far too large.
     """
-    rows = csv.reader(read_text_file(path, "a CSV file", MOST_BYTES).splitlines())
+    rows = csv.reader(
+        io.StringIO(read_text_file(path, "a CSV file", MOST_BYTES), newline="")
+    )  # a quoted id may have line breaks
     try:
-        return Instance(path.stem, _buffers(str(path), rows, int(inclusive)))
+        return Instance(path.stem, _buffers(str(path), _numbered(rows), int(inclusive)))
     except csv.Error as error:
         raise InputError(str(path), expected="comma-separated values", found=str(error), line=1, column=1) from None
 
@@ -59,8 +65,15 @@ def has_buffer_columns(path: Path) -> bool:
     return True
 
 
-def _buffers(path: str, rows: Iterable[list[str]], after: int) -> tuple[Buffer, ...]:
-    lines = iter(enumerate(rows, start=1))
+def _numbered(rows: CsvReader) -> Iterator[tuple[int, list[str]]]:
+    """With the line in which each begins, from 1."""
+    line = 1
+    for row in rows:
+        yield line, row
+        line = rows.line_num + 1
+
+
+def _buffers(path: str, lines: Iterator[tuple[int, list[str]]], after: int) -> tuple[Buffer, ...]:
     _, header = next(lines, (1, []))
     columns = _columns(path, header)
     seen: dict[str, int] = {}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 from pathlib import Path
 
 import pytest
@@ -27,6 +28,8 @@ MISTAKES = {
     "missing value": ("id,lower,upper,size\na,0,1\n", ("in.csv:2:1:", "4 values", "found 3")),
     "alignment of nothing": ("id,lower,upper,size,alignment\na,0,1,4,0\n", ("in.csv:2:5:", "found 0")),
     "size beyond any machine": (f"id,lower,upper,size\na,0,1,{1 << 62}\n", ("in.csv:2:4:",)),
+    "after an id of two lines": ('id,lower,upper,size\n"a\nb",0,1,4\nc,0,1,x\n', ("in.csv:4:4:", "an integer", "'x'")),
+    "an id of two lines twice": ('id,lower,upper,size\n"a\nb",0,1,4\n"a\nb",0,1,4\n', ("in.csv:4:1:", "of line 2")),
     "empty file": ("", ("in.csv:1:1:", "found nothing")),
 }
 
@@ -37,7 +40,7 @@ def tune(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capture
     monkeypatch.chdir(tmp_path)
 
     def run(text: str, *arguments: str) -> tuple[int, str, str]:
-        Path("in.csv").write_text(text)
+        Path("in.csv").write_text(text, encoding="utf-8", newline="")
         with pytest.raises(SystemExit) as end:
             main(["--space", "memory", "--input", "in.csv", "--output", "there", *arguments])
         captured = capsys.readouterr()
@@ -132,3 +135,12 @@ def test_many_rows(tmp_path: Path) -> None:
     file = tmp_path / "x.csv"
     file.write_text("id,lower,upper,size\n" + "".join(f"{i},{i},{i + 3},8\n" for i in range(200_000)))
     assert largest_live_sum(read_instance(file)).peak_bytes == 24
+
+
+@pytest.mark.parametrize("name", ["two\nlines", "two\r\nlines", "a, b", 'say "a"', "page\x0cbreak", "next\x85line"])
+def test_placements_name_buffers_as_the_input_does(name: str, tune) -> None:  # type: ignore[no-untyped-def]
+    quoted = name.replace('"', '""')
+    status, _, message = tune(f'id,lower,upper,size\n"{quoted}",0,1,4\nother,0,1,4\n', "--budget", "2s")
+    assert (status, message) == (ExitStatus.FEASIBLE, "")
+    with Path("there/placement.csv").open(newline="", encoding="utf-8") as stream:
+        assert {row["id"] for row in csv.DictReader(stream)} == {name, "other"}
