@@ -215,18 +215,31 @@ def _cooled(
     return share
 
 
-def first_steps(image: int, registers: int) -> tuple[ConstantStep, ...]:
-    """Where annealing begins: halves of the image down to a unit, every second one kept, before the walks. Not all weights need be sums of
-    them."""
+def first_steps(image: int, registers: int, largest: int) -> tuple[ConstantStep, ...]:
+    """Where annealing begins, before the walks: halves of the image down to a unit, every second one kept; then three times the image, nine
+    times, ... up to half of the largest weight, as far as there are registers. Not all weights need be sums of them, but a search that
+    begins where hardly any is finds none at all: of integers, whose unit is the image, a quarter of the searches did not."""
+    steps, room = list(_halving_steps(image, registers)), registers - 1
+    if any(step.into == 0 for step in steps):  # the image is gone
+        return tuple(steps)
+    held, top, spare = image, 0, room  # no total is there yet, so its register is free
+    for into in range(1 + max((step.into for step in steps), default=0), room):
+        if 2 * held > largest:
+            break
+        triple = ("neg", spare, (top,)), ("sub", into, (top, spare)), ("add", into, (into, top))
+        steps += [ConstantStep(*one, 0) for one in triple]
+        held, top = 3 * held, into
+    return tuple(steps)
+
+
+def _halving_steps(image: int, registers: int) -> Iterator[ConstantStep]:
     bits, room, source, free = image.bit_length() - 1, registers - 1, 0, 2
-    steps = list[ConstantStep]()
     for number in range(1, bits + 1):
         into = 1 if source != 1 else 0
         if number % 2 == 0 and free < room and number < bits:
             into, free = free, free + 1
-        steps.append(ConstantStep("halve", into, (source,), 0))
+        yield ConstantStep("halve", into, (source,), 0)
         source = into
-    return tuple(steps)
 
 
 class _ChangingCall:
@@ -254,10 +267,8 @@ class _ChangingCall:
         self._now, self._best = self._arrays(), self._arrays()
 
     def _arrays(self) -> dict[str, StepArray]:
-        steps, first = (
-            np.zeros((MOST_STEPS, 6), dtype=np.int32),
-            first_steps(self._of.kernels.image, self._of.registers),
-        )
+        kernels, steps = self._of.kernels, np.zeros((MOST_STEPS, 6), dtype=np.int32)
+        first = first_steps(kernels.image, self._of.registers, kernels.largest)
         for number, step in enumerate(first):
             operands = (*step.operands, 0, 0, 0)[:3]
             steps[number] = (OPERATIONS.index(step.operation), step.into, *operands, step.at)

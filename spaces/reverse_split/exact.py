@@ -339,6 +339,9 @@ class _ProgramSearch:
         wait, with constants that stay."""
         seconds, some = self._share_of_construction() * self.seconds_left(), False
         asked = (self.wanted, self.depth, self.target, self.registers, self.seed)
+        stay = horner_plans(*asked, seconds=seconds, costs=self.costs)
+        if len(self.wanted) > 1 and not self.kept:  # there a first program of changing constants may take all the time
+            yield from _up_to_a_plan(stay)
         changing = changing_plans(
             *asked, kept=self.kept, seconds=seconds, costs=self.costs, seconds_left=self.seconds_left
         )
@@ -346,7 +349,7 @@ class _ProgramSearch:
             some = some or found is not None
             yield found
         if not some and (len(self.wanted) == 1 or not self.kept):
-            yield from horner_plans(*asked, seconds=seconds, costs=self.costs)
+            yield from stay
 
     def _walks_are_long(self) -> bool:
         kernels = len(self.wanted) if self.kept else 1
@@ -381,3 +384,11 @@ class _ProgramSearch:
             return list(dict.fromkeys((*ordered[:MOST_LONG_STARTS], *fitting[:MOST_LONG_STARTS])))
         chosen = [plan for plan in dict.fromkeys(plans) if len(plan.steps) <= WORTH_A_WALK * shortest]
         return chosen if any(plan in fitting for plan in chosen) else [*chosen, *fitting[:1]]
+
+
+def _up_to_a_plan(plans: Iterator[Plan | None]) -> Iterator[Plan | None]:
+    """The first plan, and None on the way."""
+    for plan in plans:
+        yield plan
+        if plan is not None:
+            return

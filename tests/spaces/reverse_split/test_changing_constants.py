@@ -140,10 +140,34 @@ def test_steps_change_one_register(operation: str, operands: tuple[int, ...], ma
 
 @pytest.mark.parametrize("registers", [4, 5, 6])
 @pytest.mark.parametrize("bits", [0, 1, 4, 7, 11])
-def test_the_first_steps_halve_the_image_down_to_a_unit_and_keep_the_image(bits: int, registers: int) -> None:
-    held = [1 << bits, *[0] * (registers - 1)]
-    for step in first_steps(1 << bits, registers):
-        assert step.into not in step.operands  # the macros want another register
-        assert step.into < registers - 1
+@pytest.mark.parametrize("largest", [1, 2, 6, 127, 2000])
+def test_the_first_steps_halve_the_image_down_to_a_unit_and_hold_powers_of_three(
+    largest: int, bits: int, registers: int
+) -> None:
+    image = 1 << bits
+    steps = first_steps(image, registers, largest)
+    held = [image, *[0] * (registers - 1)]
+    for step in steps:
+        operand, *further = step.operands
+        assert held[operand]
+        assert operand not in further  # the macros add and subtract two registers
+        assert step.operation == "add" or step.into not in step.operands
+        assert step.operation != "halve" or step.into < registers - 1
         held = changed(held, step)
     assert 1 in held
+    halves = [step.into for step in steps if step.operation == "halve"]
+    if 0 not in halves:
+        free = registers - 1 - (1 + max(halves, default=0))
+        wanted = [image * 3**power for power in range(1, free + 1) if 2 * image * 3 ** (power - 1) <= largest]
+        assert {image, *wanted} <= set(held[: registers - 1])
+
+
+@needs_compiler
+def test_a_search_for_integers_has_a_program() -> None:
+    """Their unit is the image. Of these no search that began at the image alone had one after 17 seconds."""
+    generator = random.Random(203)
+    cells = list(itertools.product(range(3), repeat=2))
+    sums = [Sum.of({cell: generator.randint(-127, 127) for cell in cells}) for _ in range(5)]
+    prepared = horner_kernels(sums, 0, "scamp5", 5)
+    best = found(ChangingProblem(prepared, 6, False, 0.0), 1, slices=40)
+    assert list(computed(changing_plan(best))) == sums
