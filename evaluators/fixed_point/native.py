@@ -111,13 +111,13 @@ class NativeProgram:
 
     def run(self, batch: FixedBatch) -> IntArray:
         """Outputs [candidates, samples, elements of the result], as `run_reference`."""
-        return self.run_contest(batch)[0]
+        return self.run_contest(batch)[0].astype(np.int64)
 
-    def run_contest(self, batch: FixedBatch) -> tuple[IntArray, list[MarginSums]]:
+    def run_contest(self, batch: FixedBatch) -> tuple[npt.NDArray[np.signedinteger], list[MarginSums]]:
         """Outputs, and a contest's sums of each candidate, as `run_reference_contest`; zeros without a contest."""
         running = self.prepare(batch)
         running.run()
-        return running.outputs.astype(np.int64), running.margin_sums(range(len(batch)))
+        return running.outputs, running.margin_sums(range(len(batch)))
 
     def prepare(self, batch: FixedBatch) -> RunningBatch:
         """The batch before its first sample."""

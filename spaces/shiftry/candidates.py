@@ -312,6 +312,11 @@ class ShiftryCandidates:
         """What is known of candidates without running them on any sample: memory, operations, cycles."""
         return self._by_kind(batch, self.evaluator.costs)
 
+    @property
+    def races(self) -> bool:
+        """Whether some candidates are worth stopping: of small programs none is."""
+        return self.evaluator.may_race
+
     def evaluate_against(self, batch: Sequence[Assignment], hurdle: Hurdle) -> list[Measurement]:
         """As `evaluate`; candidates of classifiers that are out by `hurdle` are censored."""
         return self._by_kind(batch, lambda programs: self.evaluator.measure_against(programs, hurdle))
