@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -73,11 +75,12 @@ def test_tables_are_those_of_the_batch_whatever_batches_came_before() -> None:
     footprint = Footprint(made, {})
     widths = [[8, 8, 8], [16, 8, 8], [8, 16, 8], [16, 16, 8]]
     batches = [
-        ShiftryLowering(made, largest, rounding).lower(widths, [[4, 4, 4]] * 4)
+        replace(ShiftryLowering(made, largest).lower(widths, [[4, 4, 4]] * 4), rounding=rounding)
         for largest in ({}, {0: 4.0, 1: 2.0})
         for rounding in (Rounding.TOWARD_ZERO, Rounding.NEAREST)
     ]
-    for batch in (*batches, *batches):
+    same_functions = [replace(batches[0], rounding=rounding) for rounding in Rounding]
+    for batch in (*batches, *same_functions, *batches):
         for one in range(4):
             used = {int(number) for number in batch.rows[one, :, Column.FUNCTION]}
             arrays = {
