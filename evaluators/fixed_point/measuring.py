@@ -329,7 +329,7 @@ class FixedPointEvaluator:
         labels, known = outputs[:, :, 0], self._known_labels
         wrong = labels != known.of_float
         disagreements = count_by_row(wrong)
-        flips, further = disagreements, {}
+        flips, further = disagreements.astype(np.float64), {}
         if self._contest is not None:
             errors = [margin_errors(self._contest, *pair) for pair in zip(sums, scales, strict=True)]
             flips = expected_flips(self.simulator.tail_sums(errors), disagreements)
@@ -340,7 +340,7 @@ class FixedPointEvaluator:
             **self._scores(labels),
             "disagreements": disagreements,
             "disagreements_where_right": count_by_row(wrong & known.float_is_right),
-            "expected_flips": flips.astype(np.float64),
+            "expected_flips": flips,
         }
 
     def _scores(self, labels: npt.NDArray[np.signedinteger]) -> dict[str, np.ndarray]:

@@ -45,7 +45,7 @@ def test_an_address_is_that_of_elements_one_after_the_other() -> None:
     assert address_of(array) == array.ctypes.data
     assert address_of(array[1:]) == array.ctypes.data + 4 * array.itemsize
     frozen, none = array.copy(), np.zeros((0, 3))
-    frozen.flags.writeable = False
+    frozen.setflags(write=False)
     assert address_of(frozen) == frozen.ctypes.data
     assert address_of(none) == none.ctypes.data
     for scattered in (array.T, array[:, 1:]):
