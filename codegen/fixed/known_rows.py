@@ -23,7 +23,7 @@ MOST_KNOWN = 1 << 16
 
 
 @dataclass(frozen=True)
-class Formats:
+class VariableFormats:
     """Widths of variables [N, variables], the scales asked for, and those that they have so far."""
 
     bits: IntArray
@@ -31,7 +31,7 @@ class Formats:
     scales: IntArray
 
 
-def packed_formats(formats: Formats) -> IntArray:
+def packed_formats(formats: VariableFormats) -> IntArray:
     """The numbers of formats [N, variables]. OverflowError for a scale that no number has."""
     scales = np.stack([formats.wanted, formats.scales])
     if (np.abs(scales) >= SCALE_AT_ZERO).any():
@@ -40,16 +40,16 @@ def packed_formats(formats: Formats) -> IntArray:
     return np.asarray(formats.bits << 2 * SCALE_DIGITS | wanted << SCALE_DIGITS | reached)
 
 
-def unpacked_formats(numbers: IntArray) -> Formats:
+def unpacked_formats(numbers: IntArray) -> VariableFormats:
     """The inverse of `packed_formats`."""
     wanted, reached = numbers >> SCALE_DIGITS & SCALE_MASK, numbers & SCALE_MASK
-    return Formats(numbers >> 2 * SCALE_DIGITS, wanted - SCALE_AT_ZERO, reached - SCALE_AT_ZERO)
+    return VariableFormats(numbers >> 2 * SCALE_DIGITS, wanted - SCALE_AT_ZERO, reached - SCALE_AT_ZERO)
 
 
 UNTOUCHED = SCALE_AT_ZERO << SCALE_DIGITS | SCALE_AT_ZERO
 """In place of the format of a variable that an operation does not touch."""
 
-Lower = Callable[[int, Formats, IntArray], tuple[Int32Array, IntArray]]
+Lower = Callable[[int, VariableFormats, IntArray], tuple[Int32Array, IntArray]]
 """From an operation, candidates of which only the formats count that it touches, and the widths of its sums [N] that are asked for, 0
 where none is, to its rows [N, columns] and the scales [N, variables] that there are after it."""
 
@@ -117,7 +117,7 @@ class KnownRows:
         asked = known[:, len(variables) :].sum(axis=1)  # of one column, or none
         before = unpacked_formats(numbers)
         rows, scales = self._lower(row, before, asked)
-        after = packed_formats(Formats(before.bits, before.wanted, scales))[:, variables].tolist()
+        after = packed_formats(VariableFormats(before.bits, before.wanted, scales))[:, variables].tolist()
         for number, (key, formats) in enumerate(zip(keys, after, strict=True), start=self._count):
             changes = [
                 one for one, was in zip(zip(variables, formats, strict=True), key, strict=False) if one[1] != was

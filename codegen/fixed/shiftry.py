@@ -25,7 +25,7 @@ from kilotune.codegen.arrays import Int32Array, IntArray
 from kilotune.codegen.fixed.arithmetic import MAX_SHIFT, Accumulator, Rounding, exponent, quantise
 from kilotune.codegen.fixed.encoding import ParameterEncoding
 from kilotune.codegen.fixed.exponential import SHIFTRY_INPUT_SCALE, Exponential, shiftry_exponential
-from kilotune.codegen.fixed.known_rows import Formats, KnownRows, packed_formats, unpacked_formats
+from kilotune.codegen.fixed.known_rows import VariableFormats, KnownRows, packed_formats, unpacked_formats
 from kilotune.codegen.fixed.table import Column, FixedBatch, constant_columns, unencoded
 
 
@@ -87,7 +87,7 @@ class ShiftryLowering:
         touched = [list(dict.fromkeys(self.index[view.variable] for view in of_one)) for of_one in views]
         return KnownRows(len(self.index), len(Column), touched, self.lower_operation)
 
-    def lower_operation(self, row: int, formats: Formats, sum_bits: IntArray) -> tuple[Int32Array, IntArray]:
+    def lower_operation(self, row: int, formats: VariableFormats, sum_bits: IntArray) -> tuple[Int32Array, IntArray]:
         """The rows [N, columns] of one operation, and the scales [N, variables] after it; `sum_bits` [N] as in `lower`."""
         return _OneOperation(self, row, formats, sum_bits).run()
 
@@ -107,7 +107,7 @@ class ShiftryLowering:
         a quantised program.
         """
         widths, wanted = np.array(bits, dtype=np.int64), np.array(scales, dtype=np.int64)
-        formats = packed_formats(Formats(widths, wanted, wanted)).tolist()
+        formats = packed_formats(VariableFormats(widths, wanted, wanted)).tolist()
         return self.lower_formats(formats, encoded, encodings, sum_bits)
 
     def lower_formats(
@@ -138,7 +138,7 @@ class ShiftryLowering:
 class _OneOperation:
     """An operation of several candidates while it is lowered. Columns of `bits` and `scales` are variables; `scales` become effective."""
 
-    def __init__(self, rules: ShiftryLowering, row: int, formats: Formats, sum_bits: IntArray) -> None:
+    def __init__(self, rules: ShiftryLowering, row: int, formats: VariableFormats, sum_bits: IntArray) -> None:
         self.rules, self.row, self.sum_bits = rules, row, sum_bits
         self.bits, self.wanted = formats.bits, formats.wanted
         self.scales = formats.scales.copy()

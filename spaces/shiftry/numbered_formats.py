@@ -7,13 +7,13 @@ from collections.abc import Collection, Mapping, Sequence
 import numpy as np
 
 from kilotune.codegen.fixed.encoding import ParameterEncoding
-from kilotune.codegen.fixed.known_rows import Formats, packed_formats
+from kilotune.codegen.fixed.known_rows import VariableFormats, packed_formats
 from kilotune.codegen.fixed.parameter_rows import RowScales
 from kilotune.codegen.fixed.sequential_rounding import SequentialRounding
 from kilotune.search.space import Decision, Option
 from kilotune.spaces.shiftry.formats import DEFAULT_BITS, parse_format
 
-UNDECIDED = int(packed_formats(Formats(*np.array([[DEFAULT_BITS], [0], [0]], dtype=np.int64)))[0])
+UNDECIDED = int(packed_formats(VariableFormats(*np.array([[DEFAULT_BITS], [0], [0]], dtype=np.int64)))[0])
 """The format of a variable that is not decided: a label."""
 
 OptionNumbers = tuple[str, dict[Option, int]]
@@ -26,8 +26,8 @@ def numbered_formats(
     roundings: Mapping[str, SequentialRounding],
     row_scales: Mapping[str, Mapping[int, RowScales]],
 ) -> tuple[list[OptionNumbers], list[OptionNumbers], tuple[ParameterEncoding, ...]]:
-    """Of each decision on a format, the formats of its options as computed with, as numbers of `packed_formats`; the numbers of their
-    encodings, -1 for none; the encodings."""
+    """What the options of each decision on a format are computed with, as numbers of `packed_formats`; the number of each one's encoding,
+    -1 for none; and the encodings."""
     encodings: dict[ParameterEncoding, int] = {}
     formats, numbers = list[OptionNumbers](), list[OptionNumbers]()
     for decision in decisions:
@@ -41,7 +41,7 @@ def numbered_formats(
                 number = encodings.setdefault(encoding, len(encodings))
                 listed.append((form.computed_bits, form.scale + encoding.shift, number))
         bits, scales, encoded = np.array(listed, dtype=np.int64).T
-        packed = packed_formats(Formats(bits, scales, scales)).tolist()
+        packed = packed_formats(VariableFormats(bits, scales, scales)).tolist()
         formats.append((name, dict(zip(decision.options, packed, strict=True))))
         numbers.append((name, dict(zip(decision.options, encoded.tolist(), strict=True))))
     return formats, numbers, tuple(encodings)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from kilotune.codegen import ir
 from kilotune.codegen.fixed import known_rows, shiftry
-from kilotune.codegen.fixed.known_rows import SCALE_AT_ZERO, Formats, packed_formats, unpacked_formats
+from kilotune.codegen.fixed.known_rows import SCALE_AT_ZERO, VariableFormats, packed_formats, unpacked_formats
 from kilotune.codegen.fixed.shiftry import ShiftryLowering
 from kilotune.codegen.fixed.table import FixedBatch
 from tests.codegen.emit.random_programs import RandomModel, random_models
@@ -23,7 +23,9 @@ def by_definition(rules: ShiftryLowering, bits: np.ndarray, scales: np.ndarray) 
     """Rows and scales of candidates, all operations lowered one after the other."""
     reached, rows = scales, []
     for row in range(len(rules.operations)):
-        made, reached = rules.lower_operation(row, Formats(bits, scales, reached), np.zeros(len(bits), dtype=np.int64))
+        made, reached = rules.lower_operation(
+            row, VariableFormats(bits, scales, reached), np.zeros(len(bits), dtype=np.int64)
+        )
         rows.append(made)
     return np.stack(rows, axis=1), reached
 
@@ -58,7 +60,9 @@ def test_an_operation_is_lowered_once_for_the_same_formats() -> None:
     scales[1, -1] = 11  # of the last result: only its own operation has to be lowered again
     lowered: list[int] = []
 
-    def counted(self: ShiftryLowering, row: int, formats: Formats, sums: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def counted(
+        self: ShiftryLowering, row: int, formats: VariableFormats, sums: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
         lowered.extend([row] * len(sums))
         return shiftry._OneOperation(self, row, formats, sums).run()
 
@@ -92,12 +96,12 @@ def test_an_operation_of_a_single_variable() -> None:
 
 def test_formats_as_numbers() -> None:
     scales = np.array([[-1075, 0, SCALE_AT_ZERO - 1, 1 - SCALE_AT_ZERO]])
-    formats = Formats(np.array([[1, 8, 16, 32]]), scales, scales[:, ::-1])
+    formats = VariableFormats(np.array([[1, 8, 16, 32]]), scales, scales[:, ::-1])
     found = unpacked_formats(packed_formats(formats))
     assert [found.bits.tolist(), found.wanted.tolist()] == [[[1, 8, 16, 32]], scales.tolist()]
     assert found.scales.tolist() == scales[:, ::-1].tolist()
     with pytest.raises(OverflowError, match="digits"):
-        packed_formats(Formats(formats.bits, scales, scales - 1))
+        packed_formats(VariableFormats(formats.bits, scales, scales - 1))
 
 
 def test_what_travels_to_another_process_lowers_alike() -> None:
