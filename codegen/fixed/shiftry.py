@@ -25,7 +25,7 @@ from kilotune.codegen.arrays import Int32Array, IntArray
 from kilotune.codegen.fixed.arithmetic import MAX_SHIFT, Accumulator, Rounding, exponent, quantise
 from kilotune.codegen.fixed.encoding import ParameterEncoding
 from kilotune.codegen.fixed.exponential import SHIFTRY_INPUT_SCALE, Exponential, shiftry_exponential
-from kilotune.codegen.fixed.known_rows import VariableFormats, KnownRows, packed_formats, unpacked_formats
+from kilotune.codegen.fixed.known_rows import KnownRows, VariableFormats, packed_formats, unpacked_formats
 from kilotune.codegen.fixed.table import Column, FixedBatch, constant_columns, unencoded
 
 
