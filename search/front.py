@@ -6,9 +6,10 @@ import math
 from bisect import bisect_left
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cached_property
 from operator import le
 
-from kilotune.search.space import Constraint, Measurement, Objective, Space, Trial
+from kilotune.search.space import Constraint, Direction, Measurement, Objective, Space, Trial
 
 Rank = tuple[float, ...]
 """(violation, loss of each objective in order); smaller is better, compared lexicographically."""
@@ -39,7 +40,17 @@ class Ranking:
         """One loss per objective, in order; +inf where there is no metric."""
         if measurement.failure is not None:
             return (math.inf,) * len(self.objectives)
-        return tuple([objective.loss(measurement.metrics) for objective in self.objectives])
+        metric = measurement.metrics.get  # as `Objective.loss`, which is called too often to be called
+        return tuple(
+            [
+                math.inf if (value := metric(name)) is None or value != value else value if is_least else -value
+                for name, is_least in self._aims
+            ]
+        )
+
+    @cached_property
+    def _aims(self) -> tuple[tuple[str, bool], ...]:
+        return tuple((o.metric, o.direction is Direction.MINIMIZE) for o in self.objectives)
 
     def rank(self, measurement: Measurement) -> Rank:
         """Shape (1 + objectives,). A candidate without one of its objectives' metrics is a failure."""

@@ -52,7 +52,8 @@ class NamesHurdle(Protocol):
 
 @runtime_checkable
 class RacingSpace(Protocol):
-    """Ability of a space: it measures piece by piece."""
+    """Ability of a space: it measures piece by piece. One that has a property `races`, which is not true, never censors a candidate, and
+    is asked for no more than `evaluate`: what candidates have to beat is work of its own."""
 
     def evaluate_against(self, batch: Sequence[Assignment], hurdle: Hurdle) -> list[Measurement]:
         """As `Space.evaluate`, but a candidate that `hurdle.is_out` may be censored (`Measurement.censored`). Which ones are, and

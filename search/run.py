@@ -121,7 +121,8 @@ class Run:
         warm = strategy if isinstance(strategy, WarmStartedStrategy) else None
         if isinstance(strategy, ClockAware):
             strategy.count_by(self._clock)
-        named = strategy if self._races and isinstance(strategy, NamesHurdle) else None
+        races = self._races and getattr(record.space, "races", True)
+        named = strategy if races and isinstance(strategy, NamesHurdle) else None
         self._races = named is not None
         while record.status is Status.RUNNING:
             with watch.stretch() as thinking:

@@ -10,11 +10,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from kilotune.codegen import ir
-from kilotune.codegen.arrays import FloatArray, IntArray
+from kilotune.codegen.arrays import BoolArray, FloatArray, IntArray
+from kilotune.codegen.fixed.arithmetic import Rounding
 from kilotune.codegen.fixed.encoding import LAYOUTS, stored_bytes
+from kilotune.codegen.fixed.exponential import Exponential
 from kilotune.codegen.fixed.quantised import quantised_tables
 from kilotune.codegen.fixed.table import Column, FixedBatch
 from kilotune.codegen.interference import find_interference
@@ -104,10 +105,11 @@ class Footprint:
         self._temporaries = [index[name] for name in self.placer.interference.names]
         self._constant_bytes = sum(len(entries) * bits // 8 for bits, entries in quantised_tables(program))
         works = [_work(operation, times, program, parameters) for operation, times in ir.executions(program.body)]
-        self._works = np.array(works, dtype=np.int64).reshape(-1, 2)
+        self._works = _by_width(np.array(works, dtype=np.int64).reshape(-1, 2))
         operations = list(enumerate(ir.operations(program.body)))
         self._summing = [(row, o) for row, o in operations if isinstance(o, ir.MatMul | ir.Conv2D)]
         self._tabled = [row for row, o in operations if isinstance(o, ir.TableFunction)]
+        self._tables: _TablesOfFunctions | None = None
 
     def flash_bytes(self, stored: IntArray, tables: IntArray | int = 0) -> IntArray:
         """Flash [N] of candidates with `stored` bits [N, variables], plus `tables` bytes of exponential tables."""
@@ -132,10 +134,11 @@ class Footprint:
         under a window.
         """
         most = np.zeros(len(batch), dtype=np.int64)
+        any_tree = bool((batch.rows[:, :, Column.HALVINGS] >= 0).any())
         for row, operation in self._summing:
-            sums = (operation.taps - 1).bit_length() + 1
-            by_tree = batch.rows[:, row, Column.HALVINGS] >= 0
-            if by_tree.any():
+            if any_tree:
+                sums = (operation.taps - 1).bit_length() + 1
+                by_tree = batch.rows[:, row, Column.HALVINGS] >= 0
                 most = np.maximum(most, by_tree * sums * batch.rows[:, row, Column.ACC_BITS] // 8)
             if isinstance(operation, ir.Conv2D):
                 if operation.pads_with_numbers:  # the window is copied, so that padding counts
@@ -157,7 +160,7 @@ class Footprint:
         """One for each of `bits` [N, variables]. Equal widths are placed once."""
         keys = [row.tobytes() for row in bits[:, self._temporaries].astype(np.uint8)]
         new = {key: self._by_name(row) for key, row in zip(keys, bits, strict=True) if key not in self._placed}
-        found = dict(zip(new, self._place_many(list(new.values())), strict=True))
+        found = dict(zip(new, self._place_many(list(new.values())), strict=True)) if new else {}
         if self.refine:
             found = {key: self.refine(self.placer, new[key], placed) for key, placed in found.items()}
         if len(self._placed) + len(found) > MOST_REMEMBERED:
@@ -171,23 +174,47 @@ class Footprint:
 
     def table_bytes(self, batch: FixedBatch) -> IntArray:
         """Flash [N] of the exponential tables, and of those of quantised programs; equal arrays are stored once."""
-        used: dict[tuple[int, tuple[int, ...]], npt.NDArray[np.bool_]] = {}
-        for number, function in enumerate(batch.functions):
-            users = (batch.rows[:, self._tabled, Column.FUNCTION] == number).any(axis=1)
-            for array in function.stored_arrays(batch.rounding):
-                key = (function.bits, array)
-                used[key] = used[key] | users if key in used else users
-        total = np.full(len(batch), self._constant_bytes, dtype=np.int64)
-        for (bits, array), users in used.items():
-            total += users * (len(array) * bits // 8)
-        return total
+        if not batch.functions or not self._tabled:
+            return np.full(len(batch), self._constant_bytes, dtype=np.int64)
+        known = self._tables
+        if known is None or known.functions is not batch.functions or known.rounding is not batch.rounding:
+            known = self._tables = _tables_of(batch.functions, batch.rounding)
+        chosen = known.arrays[batch.rows[:, self._tabled, Column.FUNCTION]]
+        return np.asarray(chosen.any(axis=1) @ known.sizes + self._constant_bytes)
 
     def operation_counts(self, batch: FixedBatch) -> dict[str, IntArray]:
         """Executed multiplications and additions [N] by the width they are done in: multiplies_8, ..., adds_32."""
         widths = batch.rows[:, :, Column.ACC_BITS]
-        by_width = {width: (widths == width) @ self._works for width in WIDTHS}
-        kinds = enumerate(("multiplies", "adds"))
-        return {f"{kind}_{width}": by_width[width][:, column] for column, kind in kinds for width in WIDTHS}
+        counts = self._works[np.arange(widths.shape[1]), widths].sum(axis=1).T
+        kinds = ("multiplies", "adds")
+        return dict(zip((f"{kind}_{width}" for kind in kinds for width in WIDTHS), counts, strict=True))
+
+
+@dataclass(frozen=True)
+class _TablesOfFunctions:
+    """What functions keep in flash, rounded in a way: which of the different arrays each has [functions, arrays], and their bytes."""
+
+    functions: tuple[Exponential, ...]
+    rounding: Rounding
+    arrays: BoolArray
+    sizes: IntArray
+
+
+def _tables_of(functions: tuple[Exponential, ...], rounding: Rounding) -> _TablesOfFunctions:
+    held = [[(function.bits, array) for array in function.stored_arrays(rounding)] for function in functions]
+    different = list(dict.fromkeys(array for arrays in held for array in arrays))
+    sizes = [len(array) * bits // 8 for bits, array in different]
+    has = [[array in arrays for array in different] for arrays in held]
+    return _TablesOfFunctions(functions, rounding, np.array(has, dtype=np.bool_), np.array(sizes, dtype=np.int64))
+
+
+def _by_width(works: IntArray) -> IntArray:
+    """Multiplications and additions [operations, widths of sums, kinds and widths] of `works` [operations, kinds] as they are counted: of
+    other widths than WIDTHS nothing is."""
+    counted = np.zeros((len(works), WIDTHS[-1] + 1, 2, len(WIDTHS)), dtype=np.int64)
+    for place, width in enumerate(WIDTHS):
+        counted[:, width, :, place] = works
+    return counted.reshape(len(works), WIDTHS[-1] + 1, -1)
 
 
 def _work(

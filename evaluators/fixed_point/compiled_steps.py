@@ -56,7 +56,7 @@ class CompiledSteps:
             self._add((part,), {})
             self._records[self.starts_of_parts[-1]]["executed"] = self._executed[-1]
             self._executed.append(self._executed[-1] + executions_of((part,)))
-        self.work_of_parts = [_work((part,)) for part in steps.body]
+        self.work_of_parts = [work_of((part,)) for part in steps.body]
         """Products and other elements that each part computes for a sample."""
         self._array = (_Step * len(self._records))(*(_Step(**record) for record in self._records))
 
@@ -151,9 +151,9 @@ def _window(one: OperationInstance) -> int:
     return one.sources[0].elements.shape[1] if windowed else 0
 
 
-def _work(body: Body) -> int:
+def work_of(body: Body) -> int:
     return sum(
-        part.count * _work(part.body) if isinstance(part, RepeatedSteps) else _terms(part.first) for part in body
+        part.count * work_of(part.body) if isinstance(part, RepeatedSteps) else _terms(part.first) for part in body
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import itertools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -13,10 +14,11 @@ import numpy as np
 import numpy.typing as npt
 
 from kilotune.codegen import ir
-from kilotune.codegen.arrays import Int32Array
+from kilotune.codegen.arrays import Int32Array, IntArray
 from kilotune.codegen.fixed.arithmetic import Rounding, quantise_features, scale_down, wrap
 from kilotune.codegen.fixed.encoding import ParameterEncoding, stored_integers
 from kilotune.codegen.fixed.exponential import Exponential
+from kilotune.codegen.fixed.table import FixedBatch
 from kilotune.evaluators.c_structures import structures
 from kilotune.evaluators.fixed_point.reference import evaluate_function
 
@@ -156,6 +158,59 @@ class FormattedData:
 
     def _address(self, array: np.ndarray) -> int:
         self._kept.append(array)
+        return int(array.ctypes.data)
+
+
+class ParameterAddresses:
+    """Where the data of a program's parameters lie in the formats of candidates: addresses that have been asked for before are found by
+    the formats alone.
+
+    `columns`: of the parameters among the variables; `values` and `packs`: where, among the addresses of a candidate, those of their
+    elements are, and those of all packed weights.
+    """
+
+    def __init__(self, program: ir.Program, data: FormattedData) -> None:
+        self._data = data
+        parameters = [(i, v.name) for i, v in enumerate(program.variables) if v.role is ir.Role.PARAMETER]
+        self.columns = np.array([column for column, _ in parameters], dtype=np.intp)
+        self._names = [name for _, name in parameters]
+        counts = [1 + len(data.packs_of(name)) for name in self._names]
+        starts = np.cumsum([0, *counts])
+        self.values = starts[:-1]
+        self.packs = np.zeros(data.pack_count, dtype=np.intp)
+        for name, start in zip(self._names, starts.tolist(), strict=False):
+            self.packs[list(data.packs_of(name))] = start + 1 + np.arange(len(data.packs_of(name)))
+        self._total = int(starts[-1])
+        self._encodings: tuple[ParameterEncoding, ...] = ()
+        self._known: list[dict[tuple[int, int, int], tuple[int, ...]]] = [{} for _ in parameters]
+
+    def of(self, batch: FixedBatch) -> IntArray:
+        """The addresses [candidates, all parameters']."""
+        if batch.encodings is not self._encodings:  # numbers of others mean others
+            self._encodings = batch.encodings
+            self._known = [{} for _ in self._known]
+        asked = zip(
+            *(array[:, self.columns].T.tolist() for array in (batch.bits, batch.scales, batch.encoded)), strict=True
+        )
+        found = []
+        for name, known, formats in zip(self._names, self._known, asked, strict=True):
+            keys = list(zip(*formats, strict=True))
+            for key in {*keys} - known.keys():
+                bits, scale, number = key
+                encoding = None if number < 0 else batch.encodings[number]
+                known[key] = self._data.parameter(name, (bits, scale, encoding))
+            found.append([known[key] for key in keys])
+        rows = [list(itertools.chain(*addresses)) for addresses in zip(*found, strict=True)]
+        return np.array(rows, dtype=np.int64).reshape(len(batch), self._total)
+
+
+def address_of(array: np.ndarray) -> int:
+    """Where the elements of an array lie one after the other, as long as it lives. ValueError where they do not."""
+    if not array.flags.c_contiguous:
+        raise ValueError("the elements of an array that C is to read do not lie one after the other")
+    try:
+        return ctypes.addressof(ctypes.c_char.from_buffer(array.data))  # a quarter of the time that `ctypes.data` takes
+    except (TypeError, ValueError, BufferError):  # it has no elements, or must not be written to
         return int(array.ctypes.data)
 
 

@@ -23,7 +23,8 @@ from kilotune.codegen.profile import Profiler
 from kilotune.codegen.unit_pruning import FloatModel
 from kilotune.evaluators.code_size import kinds_of
 from kilotune.evaluators.cost_model import CostModel, Timing
-from kilotune.evaluators.fixed_point.class_scores import ClassScore
+from kilotune.evaluators.fixed_point.class_scores import ClassScore, KnownLabels, count_by_row
+from kilotune.evaluators.fixed_point.compiled_steps import work_of
 from kilotune.evaluators.fixed_point.fidelity import (
     expected_error,
     expected_flips,
@@ -247,6 +248,12 @@ class FixedPointEvaluator:
         samples = len(self.task.features)
         return [Measurement(measured[i]) if i in measured else _censored(*out[i], samples) for i in range(len(batch))]
 
+    @cached_property
+    def may_race(self) -> bool:
+        """Whether `measure_against` ever censors a candidate: not where a whole one is less work than what is worth racing."""
+        work = len(self.task.features) * sum(work_of((part,)) for part in self.simulator.steps.body)
+        return self._classifies and work >= WORTH_RACING
+
     @property
     def additive_error(self) -> str:
         """The metric that is nearest to a root mean square, whose squares add up where errors do not depend on one another. For
@@ -319,11 +326,10 @@ class FixedPointEvaluator:
         self, outputs: npt.NDArray[np.signedinteger], sums: Sequence[MarginSums], scales: Sequence[int]
     ) -> dict[str, np.ndarray]:
         """The metrics of outputs [candidates, samples, 1], the contest's sums, if there is one, and the scales of the scores."""
-        labels = outputs[:, :, 0]
-        wrong = labels != self.float_outputs[None, :, 0]
-        right = self.float_outputs[:, 0] == self.task.targets
-        disagreements = wrong.sum(axis=1)
-        flips, further = disagreements, {}
+        labels, known = outputs[:, :, 0], self._known_labels
+        wrong = labels != known.of_float
+        disagreements = count_by_row(wrong)
+        flips, further = disagreements.astype(np.float64), {}
         if self._contest is not None:
             errors = [margin_errors(self._contest, *pair) for pair in zip(sums, scales, strict=True)]
             flips = expected_flips(self.simulator.tail_sums(errors), disagreements)
@@ -333,15 +339,19 @@ class FixedPointEvaluator:
             **further,
             **self._scores(labels),
             "disagreements": disagreements,
-            "disagreements_where_right": (wrong & right).sum(axis=1),
-            "expected_flips": flips.astype(np.float64),
+            "disagreements_where_right": count_by_row(wrong & known.float_is_right),
+            "expected_flips": flips,
         }
 
     def _scores(self, labels: npt.NDArray[np.signedinteger]) -> dict[str, np.ndarray]:
         """Accuracy, and what is asked for instead of it."""
-        assert self.task.targets is not None
         scores = dict.fromkeys((ClassScore.ACCURACY, self.task.score))
-        return {score.metric: score.percent(labels, self.task.targets) for score in scores}
+        return {score.metric: score.percent(labels, self._known_labels.targets) for score in scores}
+
+    @cached_property
+    def _known_labels(self) -> KnownLabels:
+        assert self.task.targets is not None
+        return KnownLabels.of(self.float_outputs[:, 0], self.task.targets)
 
     def _numerical_quality(self, batch: FixedBatch) -> dict[str, np.ndarray]:
         values = _reals(self.simulator.run(batch), batch, self._result)

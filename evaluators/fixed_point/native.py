@@ -37,9 +37,10 @@ from kilotune.evaluators.fixed_point.fidelity import (
 from kilotune.evaluators.fixed_point.formatted import (
     LANES,
     FormattedData,
-    ParameterFormat,
+    ParameterAddresses,
     StoredFormat,
     TableKey,
+    address_of,
     knows_beyond_16_bits,
 )
 from kilotune.evaluators.fixed_point.kernel import BatchKernel
@@ -99,6 +100,8 @@ class NativeProgram:
         self.own_work = float((work[-1] - work[parts]).sum()) / len(parts) * features.shape[0]
         """The share of `_terms` on all samples that a candidate does not have in common with one that differs from it in an operation."""
         self._readers = self._readers_of_data()
+        self._slots = 1 + int(self._readers[1].max(initial=0))
+        self._parameter_addresses = ParameterAddresses(program, self._data)
 
     def supports(self, batch: FixedBatch) -> bool:
         """Whether the kernel has the widths of the batch, and its order of reads and writes is right."""
@@ -108,13 +111,13 @@ class NativeProgram:
 
     def run(self, batch: FixedBatch) -> IntArray:
         """Outputs [candidates, samples, elements of the result], as `run_reference`."""
-        return self.run_contest(batch)[0]
+        return self.run_contest(batch)[0].astype(np.int64)
 
-    def run_contest(self, batch: FixedBatch) -> tuple[IntArray, list[MarginSums]]:
+    def run_contest(self, batch: FixedBatch) -> tuple[npt.NDArray[np.signedinteger], list[MarginSums]]:
         """Outputs, and a contest's sums of each candidate, as `run_reference_contest`; zeros without a contest."""
         running = self.prepare(batch)
-        running.go_on(range(len(batch)), running.blocks)
-        return running.outputs.astype(np.int64), running.margin_sums(range(len(batch)))
+        running.run()
+        return running.outputs, running.margin_sums(range(len(batch)))
 
     def prepare(self, batch: FixedBatch) -> RunningBatch:
         """The batch before its first sample."""
@@ -126,7 +129,7 @@ class NativeProgram:
         margin_sums = np.zeros((count, len(MarginSums._fields), words), dtype=np.int64)
         arrays: dict[str, np.ndarray] = {"rows": batch.rows, "statics": statics, "packs": packs, "inputs": inputs}
         arrays |= {"tables": self._tables(batch), "outputs": outputs, "margin_sums": margin_sums}
-        c_batch = _Batch(**{name: array.ctypes.data for name, array in arrays.items()})
+        c_batch = _Batch(**{name: address_of(array) for name, array in arrays.items()})
         return RunningBatch(self, batch.rounding, c_batch, arrays, order, starts)
 
     @property
@@ -158,32 +161,18 @@ class NativeProgram:
         """Where the kernel finds parameters [candidates, variables], packed weights [candidates, packs] and features [candidates]."""
         count = len(batch)
         statics = np.zeros((count, len(self._numbers)), dtype=np.int64)
-        packs = np.zeros((count, self._data.pack_count), dtype=np.int64)
         inputs = np.zeros(count, dtype=np.int64)
-        for column, variable in enumerate(self._program.variables):
-            if variable.role not in (ir.Role.PARAMETER, ir.Role.INPUT):
-                continue
+        given = self._program.input
+        if given is not None:
+            column = self._numbers[given.name]
             formats: list[StoredFormat]
             formats = list(zip(batch.bits[:, column].tolist(), batch.scales[:, column].tolist(), strict=True))
-            if variable.role is ir.Role.INPUT:
-                self._data.make_room(set(formats))
-                held = {one: self._data.input(one) for one in set(formats)}
-                inputs[:] = [held[one] for one in formats]
-                continue
-            stored = self._parameter_formats(batch, column, formats)
-            found = {one: self._data.parameter(variable.name, one) for one in set(stored)}
-            addresses = np.array([found[one] for one in stored], dtype=np.int64)
-            statics[:, column] = addresses[:, 0]
-            packs[:, self._data.packs_of(variable.name)] = addresses[:, 1:]
-        return statics, packs, inputs
-
-    @staticmethod
-    def _parameter_formats(batch: FixedBatch, column: int, formats: Sequence[StoredFormat]) -> list[ParameterFormat]:
-        numbers = batch.encoded[:, column].tolist()
-        return [
-            (*form, None if number < 0 else batch.encodings[number])
-            for form, number in zip(formats, numbers, strict=True)
-        ]
+            self._data.make_room(set(formats))
+            held = {one: self._data.input(one) for one in set(formats)}
+            inputs[:] = [held[one] for one in formats]
+        found = self._parameter_addresses.of(batch)
+        statics[:, self._parameter_addresses.columns] = found.take(self._parameter_addresses.values, axis=1)
+        return statics, found.take(self._parameter_addresses.packs, axis=1), inputs
 
     def _tables(self, batch: FixedBatch) -> IntArray:
         """Where the kernel finds tables [candidates, operations]."""
@@ -202,24 +191,24 @@ class NativeProgram:
     def _shared(self, batch: FixedBatch, statics: IntArray, inputs: IntArray) -> tuple[Int32Array, Int32Array]:
         """The order of the candidates, and where each starts (`shared_starts`). A table follows from its row, and from what wrote the
         argument."""
-        columns = batch.rows.shape[2]
-        slots = 1 + max((slot for _, slot, _ in self._readers), default=0)
-        meanings = np.zeros((*batch.rows.shape[:2], columns + slots), dtype=np.int64)
-        if self._resumable.any():
-            meanings[:, :, :columns] = batch.rows
-            for row, slot, variable in self._readers:
-                meanings[:, row, columns + slot] = inputs if variable < 0 else statics[:, variable]
+        if len(batch) < 2 or not self._resumable.any():
+            return np.arange(len(batch), dtype=np.int32), np.zeros(len(batch), dtype=np.int32)
+        columns, (rows, slots, variables) = batch.rows.shape[2], self._readers
+        meanings = np.zeros((*batch.rows.shape[:2], columns + self._slots), dtype=np.int64)
+        meanings[:, :, :columns] = batch.rows
+        meanings[:, rows, columns + slots] = np.concatenate([statics, inputs[:, None]], axis=1)[:, variables]
         return shared_starts(meanings[:, self._order], self._resumable)
 
-    def _readers_of_data(self) -> list[tuple[int, int, int]]:
-        """(operation, place among its operands, variable) of all that read a parameter, or the input, whose number is -1 here."""
+    def _readers_of_data(self) -> IntArray:
+        """Operations, places among their operands, and variables [3, readers] of all that read a parameter, or the input, whose number is
+        -1 here."""
         readers = []
         for row, operation in enumerate(self._operations):
             for slot, operand in enumerate(o for o in operation.operands if isinstance(o, ir.View)):
                 role = self._program.variable(operand.variable).role
                 if role in (ir.Role.PARAMETER, ir.Role.INPUT):
                     readers.append((row, slot, -1 if role is ir.Role.INPUT else self._numbers[operand.variable]))
-        return readers
+        return np.array(readers, dtype=np.int64).reshape(-1, 3).T
 
     def _describe(self, offsets: IntArray, total: int) -> ctypes.Structure:
         input_variable = self._program.input
@@ -280,7 +269,7 @@ class RunningBatch:
     ) -> None:
         self.blocks = program.blocks
         self._program, self._rounding, self._c_batch, self._arrays = program, rounding, c_batch, arrays
-        self._order, self._starts = order.tolist(), starts.tolist()
+        self._order, self._starts = order, starts
         self._next_block = 0
 
     @property
@@ -294,13 +283,19 @@ class RunningBatch:
             return [MarginSums(*one) for one in sums[:, :, 0].tolist()]
         return [MarginSums(*(low + (high << 64) for low, high in one)) for one in _unsigned_low(sums)]
 
+    def run(self) -> None:
+        """Run all candidates on all samples. MemoryError."""
+        self._run(self._order, self._starts, self.blocks)
+
     def go_on(self, candidates: Collection[int], end_block: int) -> None:
         """Run some candidates up to a block. Who has been left out once must stay out. MemoryError."""
-        order, starts = without_others(self._order, self._starts, set(candidates))
-        chosen = (np.array(order, dtype=np.int32), np.array(starts, dtype=np.int32))
+        order, starts = without_others(self._order.tolist(), self._starts.tolist(), set(candidates))
+        self._run(np.array(order, dtype=np.int32), np.array(starts, dtype=np.int32), end_block)
+
+    def _run(self, order: Int32Array, starts: Int32Array, end_block: int) -> None:
         c_batch = self._c_batch
         c_batch.count, c_batch.first_block, c_batch.end_block = len(order), self._next_block, end_block
-        c_batch.order, c_batch.starts = (array.ctypes.data for array in chosen)
+        c_batch.order, c_batch.starts = address_of(order), address_of(starts)
         self._program.run_blocks(c_batch, self._rounding)
         self._next_block = end_block
 
@@ -319,9 +314,9 @@ def native_tail_sums(kernel: BatchKernel, margins: Int32Array, errors: Sequence[
     kernel.library().kilotune_tail_sums(
         ctypes.c_int32(len(errors)),
         ctypes.c_int64(len(margins)),
-        *(ctypes.c_void_p(array.ctypes.data) for array in (margins, biases, inverses, table)),
+        *(ctypes.c_void_p(address_of(array)) for array in (margins, biases, inverses, table)),
         ctypes.c_int32(LAST),
-        ctypes.c_void_p(sums.ctypes.data),
+        ctypes.c_void_p(address_of(sums)),
     )
     return sums.tolist()
 

@@ -8,6 +8,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
+import numpy as np
+import numpy.typing as npt
+
 from kilotune.codegen import ir
 from kilotune.codegen.arrays import FloatArray, IntArray
 from kilotune.codegen.fixed.table import FixedBatch
@@ -51,7 +54,7 @@ class Simulator:
             return native.run(batch)
         return run_reference(batch, self.parameters, self.features, self.steps)
 
-    def run_contest(self, batch: FixedBatch) -> tuple[IntArray, list[MarginSums]]:
+    def run_contest(self, batch: FixedBatch) -> tuple[npt.NDArray[np.signedinteger], list[MarginSums]]:
         """Outputs as `run`, and the contest's sums of each candidate. ValueError without a contest."""
         if self.contest is None:
             raise ValueError("margins belong to a contest, and this simulator has none")

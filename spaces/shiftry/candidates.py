@@ -8,7 +8,6 @@ The 16-bit format stands at the data-driven scale of Algorithm 10, the 8-bit one
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -19,9 +18,10 @@ import numpy as np
 import numpy.typing as npt
 
 from kilotune.codegen import ir
+from kilotune.codegen.arrays import Int32Array
 from kilotune.codegen.fixed.arithmetic import Rounding
 from kilotune.codegen.fixed.codebook import CODEBOOK_SIZE
-from kilotune.codegen.fixed.encoding import LAYOUTS, ParameterEncoding
+from kilotune.codegen.fixed.encoding import LAYOUTS
 from kilotune.codegen.fixed.parameter_rows import all_row_scales
 from kilotune.codegen.fixed.sequential_rounding import sequential_roundings
 from kilotune.codegen.fixed.shiftry import ShiftryLowering
@@ -38,7 +38,6 @@ from kilotune.search.work_memory import NoMemory, WorkMemory
 from kilotune.spaces.limits import FixedPointOptions, permitted_drop
 from kilotune.spaces.objectives import LIMITED, asked_for
 from kilotune.spaces.shiftry.formats import (
-    DEFAULT_BITS,
     DEMOTED_BITS,
     WIDE_BITS,
     Format,
@@ -50,6 +49,7 @@ from kilotune.spaces.shiftry.formats import (
     roomy_formats,
     wide_roomy_formats,
 )
+from kilotune.spaces.shiftry.numbered_formats import UNDECIDED, numbered_formats
 from kilotune.spaces.shiftry.program_decisions import ROUNDING, ProgramDecisions
 from kilotune.spaces.shiftry.ram_limit import FitLimit
 
@@ -176,9 +176,10 @@ class ShiftryCandidates:
             for option, bits in widths.items()
             if bits == WIDE_BITS
         }
-        places = itertools.count()
-        self._format_places = [(d.name, {option: next(places) for option in d.options}) for d in self.format_decisions]
-        self._all_formats, self._encodings = self._listed_formats()
+        self._undecided = sorted(set(self._index.values()).difference(self._columns))
+        self._format_numbers, self._encoding_numbers, self._encodings = numbered_formats(
+            self.format_decisions, self._aligned, self._roundings, self._row_scales
+        )
         self._least_losses: dict[bytes, float] = {}  # by the widths of the first variables
         self.work_memory: WorkMemory = NoMemory()
 
@@ -282,40 +283,25 @@ class ShiftryCandidates:
         table = CODEBOOK_SIZE if form.codebook else 0
         return self.evaluator.footprint.storage[variable].size_bytes(form.bits) + rows + table
 
-    def _listed_formats(self) -> tuple[npt.NDArray[np.int64], tuple[ParameterEncoding, ...]]:
-        """Computed bits, scale and number of the encoding [options, 3] of all options, one after another; the encodings."""
-        encodings: dict[ParameterEncoding, int] = {}
-        listed = []
-        for decision in self.format_decisions:
-            for option in decision.options:
-                form = parse_format(str(option))
-                encoding = form.encoding(
-                    decision.name in self._aligned,
-                    self._roundings.get(decision.name),
-                    self._row_scales.get(decision.name, {}),
-                )
-                if encoding is None:
-                    listed.append((form.bits, form.scale, -1))
-                else:
-                    number = encodings.setdefault(encoding, len(encodings))
-                    listed.append((form.computed_bits, form.scale + encoding.shift, number))
-        return np.array(listed, dtype=np.int64).reshape(len(listed), 3), tuple(encodings)
-
     def lower(self, batch: Sequence[Assignment]) -> FixedBatch:
         """The fixed-point programs of complete assignments. ValueError where they do not all round in one way: a batch has one."""
         chosen_roundings = {assignment.get(ROUNDING) for assignment in batch} or {None}
         if len(chosen_roundings) > 1:
             raise ValueError("Programs that round in several ways are lowered apart: expected one rounding.")
         rounding = self._whole.rounding_of(chosen_roundings.pop())
-        bits = np.full((len(batch), len(self._index)), DEFAULT_BITS, dtype=np.int64)
-        scales, encoded = np.zeros_like(bits), unencoded(bits.shape)
-        chosen = [[places[assignment[name]] for name, places in self._format_places] for assignment in batch]
-        table = self._all_formats[np.array(chosen, dtype=np.intp).reshape(len(batch), len(self.format_decisions))]
-        bits[:, self._columns] = table[:, :, 0]
-        scales[:, self._columns] = table[:, :, 1]
-        encoded[:, self._columns] = table[:, :, 2]
-        sum_bits = self._whole.sum_bits(batch)
-        return self._lowerings[rounding].lower(bits, scales, encoded, self._encodings, sum_bits)
+        formats = [[numbers[assignment[name]] for name, numbers in self._format_numbers] for assignment in batch]
+        for column in self._undecided:
+            for one in formats:
+                one.insert(column, UNDECIDED)
+        encoded = self._encoded(batch) if self._encodings else None
+        return self._lowerings[rounding].lower_formats(formats, encoded, self._encodings, self._whole.sum_bits(batch))
+
+    def _encoded(self, batch: Sequence[Assignment]) -> Int32Array:
+        """By which of the encodings parameters are stored [N, variables], as in `FixedBatch`."""
+        encoded = unencoded((len(batch), len(self._index)))
+        chosen = [[numbers[assignment[name]] for name, numbers in self._encoding_numbers] for assignment in batch]
+        encoded[:, self._columns] = np.array(chosen, dtype=np.int32).reshape(len(batch), len(self._columns))
+        return encoded
 
     def evaluate(self, batch: Sequence[Assignment]) -> list[Measurement]:
         """Metrics on the training data."""
@@ -325,6 +311,11 @@ class ShiftryCandidates:
     def costs(self, batch: Sequence[Assignment]) -> list[Metrics]:
         """What is known of candidates without running them on any sample: memory, operations, cycles."""
         return self._by_kind(batch, self.evaluator.costs)
+
+    @property
+    def races(self) -> bool:
+        """Whether some candidates are worth stopping: of small programs none is."""
+        return self.evaluator.may_race
 
     def evaluate_against(self, batch: Sequence[Assignment], hurdle: Hurdle) -> list[Measurement]:
         """As `evaluate`; candidates of classifiers that are out by `hurdle` are censored."""

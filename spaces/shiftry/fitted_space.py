@@ -185,6 +185,11 @@ class FittedSpace:
         """Metrics on the training data."""
         return self._measured(batch, None)
 
+    @property
+    def races(self) -> bool:
+        """Whether some candidates are worth stopping."""
+        return self.formats.races
+
     def evaluate_against(self, batch: Sequence[Assignment], hurdle: Hurdle) -> list[Measurement]:
         """As `evaluate`; rounded candidates of classifiers that are out by `hurdle` are censored."""
         return self._measured(batch, hurdle)

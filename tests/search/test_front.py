@@ -76,3 +76,11 @@ def test_the_nearest_candidate_is_the_one_that_exceeds_its_limits_by_the_smalles
     assert front.best.number == 1
     assert not front.feasible
     assert front.trials == ()
+
+
+@given(st.dictionaries(st.sampled_from(["a", "b"]), st.sampled_from([math.nan, math.inf, -1.5, 0.0, 2])))
+def test_losses_are_those_of_the_objectives_one_by_one(metrics: dict[str, float]) -> None:
+    objectives = (Objective("a"), Objective("b", Direction.MAXIMIZE))
+    for measurement in (Measurement(metrics), Measurement(metrics, "failed")):
+        expected = [math.inf if measurement.failure else one.loss(measurement.metrics) for one in objectives]
+        assert Ranking(objectives).losses(measurement) == tuple(expected)

@@ -149,6 +149,21 @@ def test_decisions_are_the_same_on_any_number_of_workers_and_after_any_interrupt
     assert facts(shared) == facts(whole)
 
 
+class NeverRacing(RacingProblem):
+    """It could stop candidates, and says that it does not."""
+
+    races = False
+
+    def evaluate_against(self, batch: Sequence[Assignment], hurdle: Hurdle) -> list[Measurement]:
+        raise AssertionError("asked to race")
+
+
+def test_a_space_that_says_it_does_not_race_is_not_asked_to() -> None:
+    plain, never = (run(problem(kind, 1), 300, 1) for kind in (FlatProblem, NeverRacing))
+    assert facts(never) == facts(plain)
+    assert any(trial.measurement.censored for trial in run(problem(RacingProblem, 1), 300, 1).trials())
+
+
 class TwoRounds:
     """First one candidate, then two more, which have to clear it."""
 

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from kilotune.codegen import ir
 from kilotune.codegen.emit.c import emit_c
+from kilotune.codegen.fixed.arithmetic import Rounding
 from kilotune.codegen.fixed.encoding import ParameterEncoding
 from kilotune.codegen.fixed.footprint import Footprint
 from kilotune.codegen.fixed.shiftry import ShiftryLowering
+from kilotune.codegen.fixed.table import Column
 from kilotune.evaluators.fixed_point import measuring
 from kilotune.evaluators.fixed_point.measuring import Task
 from tests.codegen.fixed.programs import HERE, program, variable
@@ -61,3 +65,26 @@ def test_studies_of_programs_without_sparse_matrices_go_on(monkeypatch: pytest.M
     monkeypatch.setattr(measuring, "NON_ZEROS_COUNTED", 0)
     assert fingerprint(False) == dense
     assert fingerprint(True) != sparse
+
+
+def test_tables_are_those_of_the_batch_whatever_batches_came_before() -> None:
+    """Of two functions with the same table one stands in flash; of other functions, or rounded otherwise, other tables do."""
+    variables = [variable("X", (2, 1), ir.Role.INPUT), variable("y", (2, 1)), variable("z", (2, 1))]
+    v = {x.name: ir.whole(x) for x in variables}
+    made = program("tables", variables, (ir.Exp(v["y"], HERE, v["X"]), ir.Exp(v["z"], HERE, v["y"])), "z")
+    footprint = Footprint(made, {})
+    widths = [[8, 8, 8], [16, 8, 8], [8, 16, 8], [16, 16, 8]]
+    batches = [
+        replace(ShiftryLowering(made, largest).lower(widths, [[4, 4, 4]] * 4), rounding=rounding)
+        for largest in ({}, {0: 4.0, 1: 2.0})
+        for rounding in (Rounding.TOWARD_ZERO, Rounding.NEAREST)
+    ]
+    same_functions = [replace(batches[0], rounding=rounding) for rounding in Rounding]
+    for batch in (*batches, *same_functions, *batches):
+        for one in range(4):
+            used = {int(number) for number in batch.rows[one, :, Column.FUNCTION]}
+            arrays = {
+                (f.bits, a) for f in map(batch.functions.__getitem__, used) for a in f.stored_arrays(batch.rounding)
+            }
+            expected = sum(len(array) * bits // 8 for bits, array in arrays)
+            assert footprint.table_bytes(batch)[one] == footprint.table_bytes(batch.one(one))[0] == expected

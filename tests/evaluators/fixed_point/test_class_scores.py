@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.metrics import accuracy_score, balanced_accuracy_score, f1_score
 
-from kilotune.evaluators.fixed_point.class_scores import ClassScore
+from kilotune.evaluators.fixed_point.class_scores import ClassScore, KnownLabels, count_by_row
 from kilotune.spaces.limits import permitted_drop
 from kilotune.spaces.seedot.space import SeeDotOptions, SeeDotSpace
 from kilotune.spaces.shiftry.candidates import ShiftryOptions
@@ -51,3 +51,21 @@ def test_what_may_be_lost_is_counted_in_the_score(score: ClassScore) -> None:
     least = permitted_drop(score.metric, 100.0, 3.0)  # labels are the float program's
     assert shiftry.constraints == seedot.constraints == (least,)
     assert score.metric in seedot.evaluate([dict(next(iter(seedot.procedure()))[0])])[0].metrics
+
+
+@pytest.mark.parametrize("samples", [0, 3, 70_000])
+def test_trues_are_counted_row_by_row(samples: int) -> None:
+    found = np.stack([np.ones(samples, dtype=np.bool_), np.arange(samples) % 3 == 0])
+    assert count_by_row(found).tolist() == [samples, -(-samples // 3)]
+    assert count_by_row(found[:, ::2]).tolist() == found[:, ::2].sum(axis=1).tolist()
+
+
+@pytest.mark.parametrize("target", [2.0, 1.5, 40_000.0, np.nan])
+def test_labels_are_compared_as_they_are_whatever_numbers_they_are(target: float) -> None:
+    of_float, targets = np.array([1.0, 2.0, 40_000.0]), np.array([1.0, target, 40_000.0])
+    known = KnownLabels.of(of_float, targets)
+    labels = np.array([[1, 2, -25_536]], dtype=np.int32)
+    assert (labels == known.targets).tolist() == (labels == targets).tolist()
+    assert (labels != known.of_float).tolist() == (labels != of_float).tolist()
+    assert known.float_is_right.tolist() == [True, target == 2.0, True]
+    assert KnownLabels.of(of_float[:2], targets[:2]).of_float.dtype == np.int16

@@ -111,6 +111,17 @@ def spaces(
     return ShiftrySpace(task, options), Unraced(task, options)
 
 
+@needs_compiler
+def test_who_is_not_worth_stopping_says_so_and_who_is_does_not() -> None:
+    space, _ = spaces(0, 2.0)
+    first = space.lower([{decision.name: decision.options[0] for decision in space.decisions}])
+    own = space.evaluator.simulator.own_work(first)
+    assert space.races
+    for worth, races in ((math.ceil(own), True), (10 * math.ceil(own), False)):
+        with mock.patch.object(measuring, "WORTH_RACING", worth):
+            assert spaces(0, 2.0)[0].races == races
+
+
 def study_of(space: ShiftrySpace, trials: int, seed: int = 0) -> Study:
     study = Study(space, "local", seed, procedure_first=True)
     study.run(InProcessExecutor(space), Budget(trials=trials))

@@ -1,0 +1,139 @@
+"""Rows of operations that candidates have had before: what a row becomes hangs on the formats of the variables that its operation touches,
+of which a search meets the same ones again and again.
+
+A variable's format is a number here: its width, the scale asked for, and the scale that it has so far.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from operator import itemgetter
+
+import numpy as np
+
+from kilotune.codegen.arrays import Int32Array, IntArray
+
+SCALE_DIGITS = 24
+SCALE_AT_ZERO = 1 << (SCALE_DIGITS - 1)
+SCALE_MASK = (1 << SCALE_DIGITS) - 1
+
+MOST_KNOWN = 1 << 16
+"""Rows that are kept, of all operations together."""
+
+
+@dataclass(frozen=True)
+class VariableFormats:
+    """Widths of variables [N, variables], the scales asked for, and those that they have so far."""
+
+    bits: IntArray
+    wanted: IntArray
+    scales: IntArray
+
+
+def packed_formats(formats: VariableFormats) -> IntArray:
+    """The numbers of formats [N, variables]. OverflowError for a scale that no number has."""
+    scales = np.stack([formats.wanted, formats.scales])
+    if (np.abs(scales) >= SCALE_AT_ZERO).any():
+        raise OverflowError(f"a scale of more than {SCALE_DIGITS - 1} binary digits")
+    wanted, reached = scales + SCALE_AT_ZERO
+    return np.asarray(formats.bits << 2 * SCALE_DIGITS | wanted << SCALE_DIGITS | reached)
+
+
+def unpacked_formats(numbers: IntArray) -> VariableFormats:
+    """The inverse of `packed_formats`."""
+    wanted, reached = numbers >> SCALE_DIGITS & SCALE_MASK, numbers & SCALE_MASK
+    return VariableFormats(numbers >> 2 * SCALE_DIGITS, wanted - SCALE_AT_ZERO, reached - SCALE_AT_ZERO)
+
+
+UNTOUCHED = SCALE_AT_ZERO << SCALE_DIGITS | SCALE_AT_ZERO
+"""In place of the format of a variable that an operation does not touch."""
+
+Lower = Callable[[int, VariableFormats, IntArray], tuple[Int32Array, IntArray]]
+"""From an operation, candidates of which only the formats count that it touches, and the widths of its sums [N] that are asked for, 0
+where none is, to its rows [N, columns] and the scales [N, variables] that there are after it."""
+
+
+@dataclass
+class _Operation:
+    """What is known of one. `touched` gives the formats, as a tuple, of its `variables`; `known` has, by these and the width of its sums
+    where one is asked for, the number of the row, and variables with their formats after it, where they are others."""
+
+    variables: Sequence[int]
+    touched: Callable[[list[int]], tuple[int, ...]] = field(init=False)
+    known: dict[tuple[int, ...], tuple[int, list[tuple[int, int]]]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if len(self.variables) == 1:  # of one item there would be no tuple
+            self.variables = (*self.variables, *self.variables)
+        self.touched = itemgetter(*self.variables)
+
+
+class KnownRows:
+    """Lowers candidates operation by operation, each operation once for the same formats."""
+
+    def __init__(self, variables: int, columns: int, touched: Sequence[Sequence[int]], lower: Lower) -> None:
+        """`columns` of a row; `touched`: of each operation, the variables that `lower` reads or writes formats of."""
+        self._variables, self._columns, self._touched, self._lower = variables, columns, touched, lower
+        self._forget()
+
+    def __reduce__(self) -> tuple[Callable[..., KnownRows], tuple[object, ...]]:
+        """What travels to another process is the definition."""
+        return KnownRows, (self._variables, self._columns, self._touched, self._lower)
+
+    def lowered(self, formats: list[list[int]], sum_bits: IntArray | None = None) -> tuple[Int32Array, IntArray]:
+        """Rows [N, operations, columns] of candidates of these formats, which become those at the end, and these [N, variables] as an
+        array. `sum_bits` [N, operations]: widths of sums that are asked for."""
+        if self._count > MOST_KNOWN:
+            self._forget()
+        chosen = []
+        for row, operation in enumerate(self._operations):
+            keys, known = map(operation.touched, formats), operation.known
+            if sum_bits is not None:
+                keys = map(_with_width, keys, sum_bits[:, row].tolist())
+            wanted = list(keys)
+            try:
+                found = [known[key] for key in wanted]
+            except KeyError:
+                self._learn(row, [key for key in dict.fromkeys(wanted) if key not in known])
+                found = [known[key] for key in wanted]
+            for candidate, (_, changes) in zip(formats, found, strict=True):
+                for variable, changed in changes:
+                    candidate[variable] = changed
+            chosen.append([number for number, _ in found])
+        numbers = np.array(chosen, dtype=np.intp).reshape(len(chosen), len(formats))
+        after = np.array(formats, dtype=np.int64).reshape(len(formats), self._variables)
+        return self._rows.take(numbers.T, axis=0), after
+
+    def _forget(self) -> None:
+        self._operations = [_Operation(variables) for variables in self._touched]
+        self._rows, self._count = np.zeros((0, self._columns), dtype=np.int32), 0
+
+    def _learn(self, row: int, keys: Sequence[tuple[int, ...]]) -> None:
+        operation = self._operations[row]
+        variables, known = operation.variables, np.array(keys, dtype=np.int64)
+        numbers = np.full((len(keys), self._variables), UNTOUCHED, dtype=np.int64)
+        numbers[:, variables] = known[:, : len(variables)]
+        asked = known[:, len(variables) :].sum(axis=1)  # of one column, or none
+        before = unpacked_formats(numbers)
+        rows, scales = self._lower(row, before, asked)
+        after = packed_formats(VariableFormats(before.bits, before.wanted, scales))[:, variables].tolist()
+        for number, (key, formats) in enumerate(zip(keys, after, strict=True), start=self._count):
+            changes = [
+                one for one, was in zip(zip(variables, formats, strict=True), key, strict=False) if one[1] != was
+            ]
+            operation.known[key] = number, changes
+        self._keep(rows)
+
+    def _keep(self, rows: Int32Array) -> None:
+        end = self._count + len(rows)
+        if end > len(self._rows):
+            more = np.zeros((max(end, 2 * len(self._rows)), self._columns), dtype=np.int32)
+            more[: self._count] = self._rows[: self._count]
+            self._rows = more
+        self._rows[self._count : end] = rows
+        self._count = end
+
+
+def _with_width(key: tuple[int, ...], sum_bits: int) -> tuple[int, ...]:
+    return (*key, sum_bits)
