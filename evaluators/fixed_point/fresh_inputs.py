@@ -27,9 +27,10 @@ SEED = 1
 PAIRED_SEED = 2
 """Other ones again, since finalists with fitted codes are ranked by those of SEED."""
 
-MOST_PAIRED, LEAST_PAIRED = 100_000, 2_000
+MOST_PAIRED, LEAST_PAIRED = 100_000, 200
 """Inputs that two programs are compared on, if the float program does not touch too much there. On generated models 5000 tell
-a third fewer of the better ones apart than 20 000, and 2000 two thirds fewer; with 20 000 which inputs they are decides about some."""
+a third fewer of the better ones apart than 20 000, and 2000 two thirds fewer; with 20 000 which inputs they are decides about some.
+Fewer inputs keep more of the procedure's answers, and not to compare at all keeps none: so large programs, too, are compared."""
 
 MOST_TOUCHED_PAIRED = 2 * MOST_TOUCHED
 """Values that the float program may write and read on them: 0.2 to 2 CPU-seconds with both programs (measured on bundled models)."""

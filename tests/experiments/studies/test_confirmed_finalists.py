@@ -9,6 +9,7 @@ import pytest
 
 from kilotune.codegen.bundle import load_bundle
 from kilotune.evaluators.executors.in_process import InProcessExecutor
+from kilotune.evaluators.fixed_point import fresh_inputs
 from kilotune.evaluators.fixed_point.fresh_inputs import LEAST_PAIRED, Finalist, PairedFlips, paired_flips
 from kilotune.experiments.models.catalogue import resolve_model
 from kilotune.experiments.problems.fixed_point.model import task_of
@@ -116,3 +117,18 @@ def test_flips_are_those_of_the_same_inputs_whoever_is_first() -> None:
     assert found.samples == len(space.evaluator.task.features)
     assert found.only_first < found.only_second / 4
     assert paired_flips(wide, wide) == found._replace(only_first=0, only_second=0, both=found.only_first + found.both)
+
+
+def test_programs_that_touch_much_are_compared_on_fewer_inputs(monkeypatch: pytest.MonkeyPatch) -> None:
+    bundle = load_bundle(resolve_model("protonn-cancer"))
+    space = ShiftrySpace(task_of(bundle, bundle.train))
+    one = Finalist(space.evaluator, space.lower([{d.name: d.options[0] for d in space.decisions}]))
+    touched = space.evaluator.simulator.steps.elements_touched
+    monkeypatch.setattr(
+        fresh_inputs, "MOST_TOUCHED_PAIRED", 934 * touched
+    )  # as of a CNN of 2 million products an input
+    found = paired_flips(one, one)
+    assert found is not None
+    assert found.inputs == 934
+    monkeypatch.setattr(fresh_inputs, "MOST_TOUCHED_PAIRED", (LEAST_PAIRED - 1) * touched)
+    assert paired_flips(one, one) is None
