@@ -57,9 +57,9 @@ def search_orders(
     """From the given order on, each step as good as the one before or better. The last one has `bound == cost` unless there
     were too many sets of operators.
 
-    `begun`: where an earlier search from that order stood. Its bound holds, and no beam finds a first order again. Which sets it has
-    visited is not known: they are visited once more, but no longer when the searches have remembered as many sets together as one may; then
-    windows go on.
+    `begun`: where an earlier search from that order stood. Its bound holds, and once it has visited sets no beam runs again. Which sets
+    these are is not known: they are visited once more, but no longer when the searches have remembered as many sets together as one may;
+    then windows go on.
     """
     trivial = max([sums.cost(()), *(sums.alone(k) for k in range(sums.count))])
     before = begun or OrderStep(given, sums.cost(given), trivial)
@@ -68,9 +68,14 @@ def search_orders(
     yield now
     if now.done:
         return
-    if begun is None:
-        best = min((given, _beam(sums, _width(sums), random.Random(seed))), key=sums.cost)
-        now = replace(now, order=best, cost=sums.cost(best), bound=min(bound, sums.cost(best)))
+    widths = {1, _width(sums)} if begun is None else set() if begun.sets else {_width(sums)}
+    for width in sorted(widths):  # the wider one takes half a minute of large graphs with many branches
+        best = min((now.order, _beam(sums, width, random.Random(seed))), key=sums.cost)
+        cost = sums.cost(best)
+        now = replace(now, order=best, cost=cost, bound=min(bound, cost), done=cost <= bound)
+        yield now
+        if now.done:
+            return
     if now.sets < MOST_STATES:
         for step in _by_sets(sums, now):
             now = step

@@ -86,6 +86,25 @@ def test_graphs_with_too_many_sets(seed: int, monkeypatch: pytest.MonkeyPatch) -
     assert steps[-1].cost == sums.cost(steps[-1].order) <= sums.cost(graph.file_order)
 
 
+def test_a_narrow_beam_comes_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a wide one would find may take longer than there is time."""
+    graph = wide_graph(1, 30, 10)
+    sums = LiveSums(graph)
+    beam = order_search._beam
+
+    def narrow(sums: LiveSums, width: int, rng: random.Random) -> tuple[int, ...]:
+        if width > 1:
+            raise TimeoutError
+        return beam(sums, width, rng)
+
+    monkeypatch.setattr(order_search, "_beam", narrow)
+    steps = search_orders(sums, graph.file_order)
+    given, first = next(steps), next(steps)
+    assert first.cost == sums.cost(first.order) < given.cost == sums.cost(graph.file_order)
+    with pytest.raises(TimeoutError):
+        next(steps)
+
+
 def cheaper_orders(sums: LiveSums, limit: int, most_states: int = 10**6) -> CheaperOrders:
     """After a visit to all sets."""
     search = CheaperOrders(sums, limit, most_states)
