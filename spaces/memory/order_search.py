@@ -3,8 +3,10 @@
 Dynamic programming over downsets is that of Liberis and Lane ("Neural networks on microcontrollers: saving memory at inference via
 operator reordering", 2019) and of Ahn et al. ("Ordering chaos: memory-aware scheduling of irregularly wired neural networks for
 edge devices", MLSys 2020), who prune it by a budget. Here sets are visited by the largest cost so far, so that at any time no order
-costs less than the next set does; and an operator that frees as much as it keeps runs at once. A beam finds orders of graphs
-that are too large for all their sets, and windows of an order are searched by themselves.
+costs less than the next set does; and an operator that frees as much as it keeps runs at once. In turn with that, cheaper orders
+than the best one are looked for depth first, where such operators run at once whatever they cost below that: of wide graphs
+these are several times fewer sets. A beam finds orders of graphs that are too large for all their sets, and windows of an order
+are searched by themselves.
 """
 
 from __future__ import annotations
@@ -24,6 +26,9 @@ MOST_STATES = 200_000
 
 STEP_STATES = 2000
 """Sets visited between two looks at a clock, in some hundredths of a second."""
+
+CHEAPER_STATES = 20_000
+"""Sets that are visited depth first meanwhile: most of them by one operator that costs nothing, which takes a tenth of the time."""
 
 WINDOW_STATES = 3000
 SMALLEST_WINDOW, LARGEST_WINDOW = 8, 40
@@ -52,9 +57,9 @@ def search_orders(
     """From the given order on, each step as good as the one before or better. The last one has `bound == cost` unless there
     were too many sets of operators.
 
-    `begun`: where an earlier search from that order stood. Its bound holds, and no beam finds a first order again. Which sets it has
-    visited is not known: they are visited once more, but no longer when the searches have remembered as many sets together as one may; then
-    windows go on.
+    `begun`: where an earlier search from that order stood. Its bound holds, and once it has visited sets no beam runs again. Which sets
+    these are is not known: they are visited once more, but no longer when the searches have remembered as many sets together as one may;
+    then windows go on.
     """
     trivial = max([sums.cost(()), *(sums.alone(k) for k in range(sums.count))])
     before = begun or OrderStep(given, sums.cost(given), trivial)
@@ -63,9 +68,14 @@ def search_orders(
     yield now
     if now.done:
         return
-    if begun is None:
-        best = min((given, _beam(sums, _width(sums), random.Random(seed))), key=sums.cost)
-        now = replace(now, order=best, cost=sums.cost(best), bound=min(bound, sums.cost(best)))
+    widths = {1, _width(sums)} if begun is None else set() if begun.sets else {_width(sums)}
+    for width in sorted(widths):  # the wider one takes half a minute of large graphs with many branches
+        best = min((now.order, _beam(sums, width, random.Random(seed))), key=sums.cost)
+        cost = sums.cost(best)
+        now = replace(now, order=best, cost=cost, bound=min(bound, cost), done=cost <= bound)
+        yield now
+        if now.done:
+            return
     if now.sets < MOST_STATES:
         for step in _by_sets(sums, now):
             now = step
@@ -77,6 +87,7 @@ def search_orders(
 
 def _by_sets(sums: LiveSums, best: OrderStep) -> Iterator[OrderStep]:
     exact = BestFirst(sums, sums.start(), (1 << sums.count) - 1, best.cost, MOST_STATES, best.bound)
+    cheaper = CheaperOrders(sums, best.cost, MOST_STATES)
     now = replace(best, done=best.bound == best.cost)
     while True:
         yield now
@@ -90,6 +101,13 @@ def _by_sets(sums: LiveSums, best: OrderStep) -> Iterator[OrderStep]:
             now = replace(now, order=exact.found, cost=cost, bound=max(bound, cost), done=True)
         elif exact.stuck:
             now = replace(now, sets=max(now.sets, MOST_STATES), done=bound == now.cost)
+        else:
+            cheaper.visit(CHEAPER_STATES)
+            if cheaper.found is not None:
+                now = replace(now, order=cheaper.found, cost=cheaper.limit, bound=min(bound, cheaper.limit))
+            if cheaper.none_left:
+                now = replace(now, bound=now.cost)
+            now = replace(now, done=now.bound == now.cost)
 
 
 def other_order(sums: LiveSums, rng: random.Random) -> ExecutionOrder:
@@ -174,6 +192,52 @@ class BestFirst:
             if before == self._start:
                 return tuple(operator for part in reversed(parts) for operator in part)
             at = before
+
+
+class CheaperOrders:
+    """Orders that cost less than a limit, each less than the last one: depth first, first where least stays alive. `found`: the last
+    one, whose cost is the `limit` then; `none_left`: no order costs less than the limit, which is proved. It gives up once it remembers
+    more than `most_states` sets of operators."""
+
+    def __init__(self, sums: LiveSums, limit: int, most_states: int) -> None:
+        self.limit, self.none_left = limit, False
+        self.found: ExecutionOrder | None = None
+        self._sums, self._most, self._goal = sums, most_states, (1 << sums.count) - 1
+        self._begin()
+
+    def _begin(self) -> None:
+        self._met: set[int] = set()
+        self._waiting: list[tuple[ExecutionPoint, ExecutionOrder]] = []
+        if self._sums.cost(()) < self.limit:
+            self._waiting.append((self._sums.start(), ()))
+
+    def visit(self, states: int) -> None:
+        """So many more sets."""
+        for _ in range(states):
+            if not self._waiting or len(self._met) > self._most:
+                self.none_left = not self._waiting
+                return
+            at, ran = self._waiting.pop()
+            if at.done == self._goal:
+                self.found, self.limit = ran, self._sums.cost(ran)
+                self._begin()
+            elif at.done not in self._met:
+                self._met.add(at.done)
+                self._waiting += sorted(self._following(at, ran), key=lambda one: -one[0].alive_bytes)
+
+    def _following(self, at: ExecutionPoint, ran: ExecutionOrder) -> Iterator[tuple[ExecutionPoint, ExecutionOrder]]:
+        """One operator further each, or only one that costs nothing: not as the first, which frees the inputs that nobody reads."""
+        further: list[tuple[ExecutionPoint, ExecutionOrder]] = []
+        for operator in ones(at.ready):
+            step, after = self._sums.step(at, operator)
+            if step >= self.limit:
+                continue
+            if at.done and self._sums.costs_nothing(at, after):
+                yield after, (*ran, operator)
+                return
+            if after.done not in self._met:
+                further.append((after, (*ran, operator)))
+        yield from further
 
 
 def _beam(sums: LiveSums, width: int, rng: random.Random) -> ExecutionOrder:

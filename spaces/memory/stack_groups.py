@@ -18,6 +18,12 @@ from kilotune.spaces.memory.arrays import BufferArrays
 MOST_SUBSETS = 20_000
 """Subsets looked at of what ends at a point, or begins: the smaller ones."""
 
+MOST_EXACT_SUBSETS = 1 << 19
+"""Likewise where sums are the same to the byte, which few are by chance, and a side has at most MOST_EXACT buffers; of 19 these are all,
+and 19 on both sides take half a second."""
+
+MOST_EXACT = 24
+
 MOST_PAIRS = 200_000
 """Pairs of subsets with nearly the same sum; of more, only smaller subsets are looked at."""
 
@@ -67,7 +73,10 @@ class _Subsets:
 def groups_at(ending: IntArray, beginning: IntArray, spread: float) -> StackGroups:
     """Groups among sizes that end and begin at a point of time, at most 60 each. `spread`: the standard deviation of a size, as a
     share of it; 0: sums are the same."""
-    ends, begins = _subsets(ending), _subsets(beginning)
+    ends, begins = (
+        _subsets(sizes, MOST_SUBSETS if spread or len(sizes) > MOST_EXACT else MOST_EXACT_SUBSETS)
+        for sizes in (ending, beginning)
+    )
     while True:
         begins_sorted = begins[np.argsort(begins.sums, kind="stable")]
         reach = FARTHEST * spread * np.sqrt(2.0) * ends.sums
@@ -107,15 +116,15 @@ def _gain(ends: _Subsets, begins: _Subsets, spread: float, typical: float) -> Fl
     return np.asarray(cuts - difference**2 / (2 * variance) - np.log(2 * pi * variance) / 2)
 
 
-def _subsets(sizes: IntArray) -> _Subsets:
-    """The smaller ones first."""
+def _subsets(sizes: IntArray, most: int) -> _Subsets:
+    """The smaller ones first, so many at most."""
     single = sizes.astype(float)
     masks, last = np.int64(1) << np.arange(len(sizes)), np.arange(len(sizes))
     found = [_Subsets(masks, single, single**2, np.ones(len(sizes)))]
     count = len(sizes)
     for together in range(2, len(sizes) + 1):
         count += comb(len(sizes), together)
-        if count > MOST_SUBSETS:
+        if count > most:
             break
         times = len(sizes) - 1 - last
         one = np.repeat(np.arange(len(last)), times)

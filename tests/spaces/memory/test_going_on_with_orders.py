@@ -154,7 +154,7 @@ def test_a_damaged_note_says_nothing(damage: dict[str, Any]) -> None:
 def test_an_order_that_cannot_be_executed_is_not_begun_from() -> None:
     memory = KeptTexts()
     space = remembering(OrderedSpace(WIDE), memory)
-    trials = trials_of(space, searched(space, 3))
+    trials = trials_of(space, searched(space, 5))
     ((name, text),) = memory.texts.items()
     memory.texts[name] = json.dumps(json.loads(text) | {"order": list(reversed(note_in(memory).order))})
     (*_, last) = gone_on(space, trials, 10_000)

@@ -100,8 +100,17 @@ def test_nearly_equal_sums_gain_less_the_more_they_differ() -> None:
     assert groups.gain[0] > groups.gain[1]
 
 
-def test_many_equal_sizes_take_little_memory() -> None:
-    groups = groups_at(np.full(40, 64), np.full(40, 64), 0.0)
+def test_large_groups_are_found_where_sums_are_the_same_to_the_byte() -> None:
+    """Nineteen begin where two end: ten in the place of the one, nine in that of the other (cuts that have one point of time)."""
+    begins = np.random.default_rng(3).integers(1, 50_000, 19)
+    groups = groups_at(np.array([begins[:10].sum(), begins[10:].sum()]), begins, 0.0)
+    found = set(zip(groups.ending.tolist(), groups.beginning.tolist(), strict=True))
+    assert {(0b01, 2**10 - 1), (0b10, 2**19 - 2**10)} <= found
+
+
+@pytest.mark.parametrize("count", [20, 40])
+def test_many_equal_sizes_take_little_memory(count: int) -> None:
+    groups = groups_at(np.full(count, 64), np.full(count, 64), 0.0)
     assert len(groups.gain) <= 3000
 
 
