@@ -3,7 +3,8 @@
 `spaces.memory.stack_sweep` finds the orders of the stack of live buffers that a full memory permits. From one of the last point of time
 back to the first, those before are chosen so that nothing changes places; then each buffer lies on what is below it at any time. So a
 tiling comes back whole: cut from edge to edge, in wheels, or in no such way. Where no two of its vertical cuts have the same point of
-time, no sizes are asked, and pieces that have become smaller lie as they lay. All fall from there (`spaces.memory.falling`).
+time, no sizes are asked, and pieces that have become smaller lie as they lay; elsewhere sweeps forwards and backwards tell one another how
+points are divided (`spaces.memory.stack_divisions`). All fall from there (`spaces.memory.falling`).
 """
 
 from __future__ import annotations

@@ -85,11 +85,6 @@ class StackSweep:
         self._bits: dict[int, int] = {}
         self._free: list[int] = []
 
-    def last_standing(self, rule: StackRule, seconds: float) -> StackStanding | None:
-        """The likeliest one after the last change; None where a point leaves no order, or `seconds` are over."""
-        piece = next(self.pieces(rule, seconds, {}), None)
-        return piece.standings[0] if piece is not None and piece.end is None else None
-
     def pieces(self, rule: StackRule, seconds: float, known: Mapping[int, Division]) -> Iterator[StackPiece]:
         """From the first point of time on, and again from each one that leaves no order, as if nothing were known of what is live there.
         Points with a `known` division are divided so, where any order allows that. None follow when `seconds` are over."""

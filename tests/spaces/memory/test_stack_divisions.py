@@ -90,9 +90,8 @@ def test_a_break_is_counted_and_the_order_after_it_is_a_placement() -> None:
         *((1, 3, 90), (1, 4, 110), (2, 3, 80), (2, 4, 120), (3, 9, 170), (4, 9, 230)),
     )
     sweep = StackSweep(BufferArrays.of(instance))
-    assert sweep.last_standing(StackRule(4, 0.01), math.inf) is None
-    last = sweep.last_standing(StackRule(4, 0.01, breaks=1), math.inf)
-    assert last is not None
+    assert [piece.end for piece in sweep.pieces(StackRule(4, 0.01), math.inf, {})] == [4, None]
+    ((last, *_),) = (piece.standings for piece in sweep.pieces(StackRule(4, 0.01, breaks=1), math.inf, {}))
     assert last.breaks == 1
     placed = placement_of(last, BufferArrays.of(instance))
     named = zip((b.id for b in instance.buffers), placed.tolist(), strict=True)
