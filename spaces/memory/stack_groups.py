@@ -28,7 +28,7 @@ FARTHEST = 3.0
 """By how many standard deviations of one buffer as large as both sums these differ at most."""
 
 MOST_BUFFERS = 250
-"""That end or begin at a point."""
+"""At most that end or begin at a point of time where sums are nearly the same."""
 
 _LOG_FACTORIALS = np.concatenate([[0.0], np.cumsum(np.log(np.arange(1, MOST_BUFFERS + 1)))])
 

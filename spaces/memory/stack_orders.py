@@ -39,7 +39,7 @@ LOOSE_WIDTHS = (16, 32, 64, 128, 256)
 """Likewise where sums of sizes say little. With each of these, several sweeps share what they learn, and the next ones learn anew."""
 
 LOOSE_BREAKS = (0, 0, 8)
-"""Of the sweeps there one after the other: at how many points of time groups need not fit."""
+"""At how many points of time groups need not fit, in the sweeps with each of these, one after the other."""
 
 RELUCTANCE = 7.0
 """What a group loses there that is not all that is left: most points have one group. Half or twice of it finds as much."""
