@@ -62,41 +62,55 @@ def with_consecutive(tree: PQNode, members: int) -> PQNode | None:
 
 def with_replaced(tree: PQNode, members: int, by: PQNode) -> PQNode:
     """Another tree in place of these elements, of which there is one at least, and which are consecutive in all orders."""
-    waiting = [by]
-
-    def visit(node: PQNode) -> PQNode | None:
-        if not node.mask & members:
-            return node
-        if not node.mask & ~members:
-            return waiting.pop() if waiting else None
-        return _node([found for child in node.children if (found := visit(child)) is not None], node.fixed)
-
-    replaced = visit(tree)
+    replaced = _with(tree, members, [by])
     assert replaced is not None
     return replaced
 
 
-def sorted_elements(tree: PQNode, place: Mapping[int, int]) -> list[int] | None:
-    """The order in which places rise; elements of one place stand together. None where the tree has no such order."""
+def without(tree: PQNode, members: int) -> PQNode:
+    """The orders of the other elements, of which there is one at least."""
+    left = _with(tree, members, [])
+    assert left is not None
+    return left
 
-    def place_of(node: PQNode) -> int:
-        while node.children:
-            node = node.children[0]
-        return place[node.element]
+
+def sorted_elements(tree: PQNode, place: Mapping[int, int]) -> list[int] | None:
+    """The order in which places rise; elements of one place stand together, and those without one where the tree lets them. None where
+    the tree has no such order."""
+
+    def place_of(node: PQNode) -> int | None:
+        if not node.children:
+            return place.get(node.element)
+        return next((found for child in node.children if (found := place_of(child)) is not None), None)
 
     def visit(node: PQNode) -> list[int]:
         children = node.children
         if not children:
             return [node.element]
+        known = [(number, found) for number, child in enumerate(children) if (found := place_of(child)) is not None]
         if not node.fixed:
-            children = tuple(sorted(children, key=place_of))
-        elif place_of(children[0]) > place_of(children[-1]):
+            rank = {number: rank for rank, (number, _) in enumerate(sorted(known, key=lambda one: one[1]))}
+            children = tuple(
+                children[number] for number in sorted(range(len(children)), key=lambda one: rank.get(one, len(rank)))
+            )
+        elif known and known[0][1] > known[-1][1]:
             children = children[::-1]
         return [element for child in children for element in visit(child)]
 
     found = visit(tree)
-    places = [place[element] for element in found]
+    places = [place[element] for element in found if element in place]
     return found if places == sorted(places) else None
+
+
+def _with(tree: PQNode, members: int, waiting: list[PQNode]) -> PQNode | None:
+    """What is waiting in place of these elements; None where nothing is left."""
+    if not tree.mask & members:
+        return tree
+    if not tree.mask & ~members:
+        return waiting.pop() if waiting else None
+    return _node(
+        [found for child in tree.children if (found := _with(child, members, waiting)) is not None], tree.fixed
+    )
 
 
 def _is_split(node: PQNode, members: int) -> bool:

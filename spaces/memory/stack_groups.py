@@ -33,6 +33,11 @@ MOST_GROUPS = 3000
 FARTHEST = 3.0
 """By how many standard deviations of one buffer as large as both sums these differ at most."""
 
+MOST_BUFFERS = 250
+"""At most that end or begin at a point of time where sums are nearly the same."""
+
+_LOG_FACTORIALS = np.concatenate([[0.0], np.cumsum(np.log(np.arange(1, MOST_BUFFERS + 1)))])
+
 
 def spread_of_sizes(buffers: BufferArrays) -> float:
     """The standard deviation of sizes, as a share of them, by which what ends at a point of time may differ from what begins there. However
@@ -107,12 +112,17 @@ def gain_of(ending: IntArray, beginning: IntArray, spread: float, typical: float
 
 
 def _gain(ends: _Subsets, begins: _Subsets, spread: float, typical: float) -> FloatArray:
-    """Cuts at random places make any sizes of one sum equally likely; -inf where the sums differ and may not."""
-    cuts = log(typical) - (begins.counts - 1) * np.log(ends.sums / typical) - np.log(np.maximum(begins.counts, 1.0))
+    """Cuts at random places make any sizes of one sum equally likely; -inf where the sums differ and may not. Of sums that are the same to
+    the byte those of the fewest tell most. Nearly the same are many by chance, above all of half of the buffers: there it counts in how
+    many ways so many can be chosen and arranged, and that cuts may be rare or dense in a place."""
     difference = ends.sums - begins.sums
     if not spread:
+        cuts = log(typical) - (begins.counts - 1) * np.log(ends.sums / typical) - np.log(np.maximum(begins.counts, 1.0))
         return np.where(difference == 0, cuts, -np.inf)
     variance = spread**2 * (ends.squares + begins.squares)
+    count = begins.counts.astype(np.int64)
+    ways = _LOG_FACTORIALS[count] + _LOG_FACTORIALS[count - 1]
+    cuts = log(typical) + ways - count * np.log(ends.sums / typical + 1.0)
     return np.asarray(cuts - difference**2 / (2 * variance) - np.log(2 * pi * variance) / 2)
 
 

@@ -3,7 +3,8 @@
 `spaces.memory.stack_sweep` finds the orders of the stack of live buffers that a full memory permits. From one of the last point of time
 back to the first, those before are chosen so that nothing changes places; then each buffer lies on what is below it at any time. So a
 tiling comes back whole: cut from edge to edge, in wheels, or in no such way. Where no two of its vertical cuts have the same point of
-time, no sizes are asked, and pieces that have become smaller lie as they lay. All fall from there (`spaces.memory.falling`).
+time, no sizes are asked, and pieces that have become smaller lie as they lay; elsewhere sweeps forwards and backwards tell one another how
+points are divided (`spaces.memory.stack_divisions`). All fall from there (`spaces.memory.falling`).
 """
 
 from __future__ import annotations
@@ -20,8 +21,10 @@ from kilotune.codegen.arrays import IntArray
 from kilotune.spaces.memory.arrays import BufferArrays
 from kilotune.spaces.memory.falling import fallen
 from kilotune.spaces.memory.pq_tree import sorted_elements
+from kilotune.spaces.memory.stack_divisions import DivisionSearch
 from kilotune.spaces.memory.stack_groups import spread_of_sizes
-from kilotune.spaces.memory.stack_sweep import StackRule, StackStanding, StackSweep, is_full
+from kilotune.spaces.memory.stack_standings import StackStanding
+from kilotune.spaces.memory.stack_sweep import StackRule, is_full
 
 MOST_BUFFERS = 20_000
 """Buffers above which no orders are looked for."""
@@ -32,10 +35,14 @@ LEAST_FULL = 0.8
 WIDTHS = (4, 8, 2, 16)
 """Standings that go on from a point of time, in sweeps one after the other; each is made forwards in time and backwards."""
 
-LOOSE_RULES = ((8, 12.0), (32, 12.0), (32, 8.0), (128, 8.0))
-"""Likewise where sums of sizes say little, and what a group loses that is not all that is left: most points have one group. Of 24 tilings
-by cracks, their pieces smaller by up to 2, 5 or 10 %, the second rule alone finds 19 and the third 11; the last finds three
-more, and takes 5 to 25 CPU-seconds."""
+LOOSE_WIDTHS = (16, 32, 64, 128, 256)
+"""Likewise where sums of sizes say little. With each of these, several sweeps share what they learn, and the next ones learn anew."""
+
+LOOSE_BREAKS = (0, 0, 8)
+"""At how many points of time groups need not fit, in the sweeps with each of these, one after the other."""
+
+RELUCTANCE = 7.0
+"""What a group loses there that is not all that is left: most points have one group. Half or twice of it finds as much."""
 
 WORK_OF_A_TREE = 1000
 """What a group that is tried in a tree takes, in buffers looked at."""
@@ -56,30 +63,43 @@ class StackSearch:
         self.exhausted = not may_be_full
         """Whether nothing is left to be tried."""
         self._found = False
+        self._width = 0
+        self._divisions: DivisionSearch | None = None
 
     def placement(self, seconds: float) -> IntArray | None:
         """What the next rule finds: offsets in bytes, shape (buffers,); None where it finds none, within `seconds`."""
         rule, is_backwards = next(self._rules, (None, False))
-        if rule is None or (self._found and rule.spread and not is_backwards):  # wider ones find much the same
+        if rule is None or (self._found and rule.spread):  # others find much the same
             self.exhausted = True
             return None
-        buffers = _in_units(self._buffers)
-        sweep = StackSweep(_backwards(buffers) if is_backwards else buffers)
-        last = sweep.last_standing(rule, seconds)
-        self.spent += (sweep.spent + len(buffers)) * WORK_OF_A_TREE
+        if self._divisions is None or rule.width != self._width:
+            buffers = _in_units(self._buffers)
+            self._width, self._divisions = rule.width, DivisionSearch(buffers, _backwards(buffers))
+        before = self._divisions.spent
+        last = self._divisions.standing(rule, is_backwards, seconds)
+        self.spent += (self._divisions.spent - before + len(self._buffers)) * WORK_OF_A_TREE
         if last is None:
             return None
-        self._found = True
+        self._found = not last.breaks
         self.exhausted = rule.spread is None  # nothing else is as sure as what the points of time alone say
-        return fallen(self._buffers, _piled(_lying_on(last), self._buffers))
+        return placement_of(last, self._buffers)
+
+
+def placement_of(last: StackStanding, buffers: BufferArrays) -> IntArray:
+    """By orders that it permits: offsets in bytes, shape (buffers,)."""
+    return fallen(buffers, _piled(_lying_on(last), buffers))
 
 
 def _rules(spread: float) -> Iterator[tuple[StackRule, bool]]:
     """And whether it is for the time backwards."""
     yield StackRule(), False
-    for width, reluctance in LOOSE_RULES if spread else [(width, 0.0) for width in WIDTHS]:
+    if spread:
+        rules = [StackRule(width, spread, RELUCTANCE, breaks) for width in LOOSE_WIDTHS for breaks in LOOSE_BREAKS]
+    else:
+        rules = [StackRule(width, 0.0) for width in WIDTHS]
+    for rule in rules:
         for is_backwards in (False, True):
-            yield StackRule(width, spread, reluctance), is_backwards
+            yield rule, is_backwards
 
 
 def _in_units(buffers: BufferArrays) -> BufferArrays:
@@ -99,8 +119,8 @@ def _lying_on(last: StackStanding) -> set[tuple[int, int]]:
     found = set(pairwise(order))
     while change is not None:
         places = {element: place for place, element in enumerate(order)}
-        there = min(places[element] for element in change.beginning)
-        places |= dict.fromkeys(change.ending, there)
+        if change.beginning:
+            places |= dict.fromkeys(change.ending, min(places[element] for element in change.beginning))
         earlier = sorted_elements(change.tree, places)
         assert earlier is not None  # the tree before was the same but for what changed
         order = earlier

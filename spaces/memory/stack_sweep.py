@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import inf
 
@@ -18,8 +18,16 @@ import numpy as np
 
 from kilotune.codegen.arrays import IntArray
 from kilotune.spaces.memory.arrays import BufferArrays
-from kilotune.spaces.memory.pq_tree import PQNode, any_order, with_consecutive, with_replaced
+from kilotune.spaces.memory.pq_tree import any_order, with_consecutive, with_replaced
+from kilotune.spaces.memory.stack_breaks import StackEvents, broken_changes
 from kilotune.spaces.memory.stack_groups import StackGroups, gain_of, groups_at
+from kilotune.spaces.memory.stack_standings import (
+    DIGITS,
+    Greatest,
+    LikeliestStandings,
+    StackChange,
+    StackStanding,
+)
 
 MOST_AT_A_POINT = 60
 """Buffers that end or begin at a point of time above which groups are not told apart."""
@@ -30,43 +38,34 @@ MOST_LIVE = 250
 LOOKED_AT = 200
 """Groups that are tried in the tree of a standing at most."""
 
-DIGITS = 9
-"""Standings whose gains have the same digits mostly are of the same orders, found in another way; one of them goes on."""
+BREAK, BREAK_OF_SIZE = 20.0, 10.0
+"""What a break loses, and besides for each time that places differ from what is put into them by what begins there on average."""
+
+
+Division = tuple[tuple[tuple[int, ...], tuple[int, ...]], ...]
+"""Groups of a point of time: what ends, and what takes its place."""
 
 
 @dataclass(frozen=True)
 class StackRule:
     """How groups are told apart. `width`: standings that go on from a point. `spread`: the standard deviation of sizes (`groups_at`); None:
-    all that ends at a point is one group. `reluctance`: what a group loses that is not all that is left."""
+    all that ends at a point is one group. `reluctance`: what a group loses that is not all that is left. `breaks`: points of time at which
+    no groups need fit, at most (`spaces.memory.stack_breaks`)."""
 
     width: int = 1
     spread: float | None = None
     reluctance: float = 0.0
+    breaks: int = 0
 
 
 @dataclass(frozen=True)
-class StackChange:
-    """What ends side by side in all orders of `tree`, and what takes its place; `before` it, None for the first. Several may be at one
-    point of time, of which one `is_first`."""
+class StackPiece:
+    """The last `standings` of a sweep that began at the point `begin` with all orders. `end`: the point that leaves none of them, or
+    None where the time ends."""
 
-    before: StackChange | None
-    tree: PQNode
-    ending: tuple[int, ...]
-    beginning: tuple[int, ...]
-    is_first: bool
-
-
-@dataclass(frozen=True)
-class StackStanding:
-    """The orders at a point of time, and what changed before. `ending`, `beginning`: bits of what still has to at this point; `groups` that
-    have there."""
-
-    tree: PQNode
-    changes: StackChange | None = None
-    gain: float = 0.0
-    ending: int = 0
-    beginning: int = 0
-    groups: frozenset[tuple[int, int]] = frozenset()
+    begin: int
+    end: int | None
+    standings: Sequence[StackStanding]
 
 
 def is_full(buffers: BufferArrays) -> bool:
@@ -80,37 +79,47 @@ class StackSweep:
 
     def __init__(self, buffers: BufferArrays) -> None:
         self.spent = 0
+        self._buffers = buffers
         self._sizes = buffers.size
         self._begins, self._ends = _at_times(buffers.lower), _at_times(buffers.upper)
         self._bits: dict[int, int] = {}
         self._free: list[int] = []
 
-    def last_standing(self, rule: StackRule, seconds: float) -> StackStanding | None:
-        """The likeliest one after the last change; None where a point leaves no order, or `seconds` are over."""
+    def pieces(self, rule: StackRule, seconds: float, known: Mapping[int, Division]) -> Iterator[StackPiece]:
+        """From the first point of time on, and again from each one that leaves no order, as if nothing were known of what is live there.
+        Points with a `known` division are divided so, where any order allows that. None follow when `seconds` are over."""
         until = time.monotonic() + seconds if seconds < inf else inf
-        first, *later = sorted(self._begins)
-        self._bits, self._free = {}, [1 << bit for bit in reversed(range(2 * MOST_LIVE))]
-        if len(self._begins[first]) > MOST_LIVE:
-            return None
-        standings = [StackStanding(any_order(self._with_bits(self._begins[first])))]
+        begin, *later = sorted(self._begins)
+        most = MOST_LIVE if rule.spread is None else MOST_AT_A_POINT
+        if any(max(len(self._begins[at]), len(self._ends[at])) > most for at in later):
+            return
+        standings = self._any_order(begin)
         for at in later:
-            standings = self._passed(standings, at, rule, until)
-            if not standings or len(self._bits) > MOST_LIVE or time.monotonic() > until:
-                return None
-        return standings[0]
+            if time.monotonic() > until or not standings or len(self._bits) > MOST_LIVE:
+                return
+            found = self._passed(standings, at, rule, until, known.get(at))
+            if not found and time.monotonic() <= until:
+                yield StackPiece(begin, at, standings)
+                begin, found = at, self._any_order(at)
+            standings = found
+        if standings:
+            yield StackPiece(begin, None, standings)
+
+    def _any_order(self, begin: int) -> list[StackStanding]:
+        """All orders of what is live from a point on; nothing where that is too much."""
+        self._bits, self._free = {}, [1 << bit for bit in reversed(range(2 * MOST_LIVE))]
+        live = np.flatnonzero((self._buffers.lower <= begin) & (begin < self._buffers.upper)).tolist()
+        return [StackStanding(any_order(self._with_bits(live)))] if len(live) <= MOST_LIVE else []
 
     def _passed(
-        self, standings: Sequence[StackStanding], at: int, rule: StackRule, until: float
+        self, standings: Sequence[StackStanding], at: int, rule: StackRule, until: float, division: Division | None
     ) -> list[StackStanding]:
         """Those at the next point of time, the likeliest first."""
         ending, beginning = self._ends[at], self._begins[at]
-        if len(beginning) > MOST_LIVE or (
-            rule.spread is not None and max(len(ending), len(beginning)) > MOST_AT_A_POINT
-        ):
-            return []
         bits = {buffer: self._bits[buffer] for buffer in ending}, self._with_bits(beginning)
         point = _PointOfTime(ending, beginning, bits, self._sizes, rule)
-        found = point.passed(standings, until)
+        found = point.divided(standings, division) if division else []
+        found = found or point.passed(standings, until)
         self.spent += point.tried
         for buffer in ending:
             self._free.append(self._bits.pop(buffer))
@@ -138,42 +147,77 @@ class _PointOfTime:
         self._end_sizes, self._begin_sizes = sizes[list(ending)], sizes[list(beginning)]
         self._typical = float(self._begin_sizes.mean())
         self._rule = rule
+        self._gains: dict[tuple[int, int], float] = {}
         self._groups: StackGroups | None = None
         if rule.spread is not None and len(ending) > 1 and len(beginning) > 1:
             self._groups = groups_at(self._end_sizes, self._begin_sizes, rule.spread)
 
+    def divided(self, standings: Sequence[StackStanding], division: Division) -> list[StackStanding]:
+        """Those that have orders left by these groups."""
+        found = (self._after(one, division) for one in standings)
+        return [one for one in found if one is not None]
+
+    def _after(self, standing: StackStanding, division: Division) -> StackStanding | None:
+        tree, changes = standing.tree, standing.changes
+        for number, (ending, beginning) in enumerate(division):
+            members = sum(self._end_bits[buffer] for buffer in ending)
+            before = with_consecutive(tree, members)
+            if before is None:
+                return None
+            new = any_order({buffer: self._begin_bits[buffer] for buffer in beginning})
+            tree = with_replaced(before, members, new)
+            changes = StackChange(changes, before, ending, beginning, not number)
+        return StackStanding(tree, changes, standing.gain, breaks=standing.breaks)
+
     def passed(self, standings: Sequence[StackStanding], until: float) -> list[StackStanding]:
         """By how many buffers still have to end: the likeliest of those that are left the same go on. None do after `until`."""
         count, width = len(self._ending), self._rule.width
-        levels: dict[int, list[StackStanding]] = defaultdict(list)
+        levels: dict[int, LikeliestStandings] = defaultdict(lambda: LikeliestStandings(width))
         everything = (1 << count) - 1, (1 << len(self._beginning)) - 1
-        known: set[frozenset[tuple[int, int]]] = set()
         for number, one in enumerate(standings):
-            levels[count].append(StackStanding(one.tree, one.changes, one.gain, *everything, frozenset({(-1, number)})))
+            here = frozenset({(-1, number)})
+            levels[count].add(StackStanding(one.tree, one.changes, one.gain, *everything, here, one.breaks))
         for left in range(count, 0, -1):
-            for standing in sorted(levels[left], key=lambda one: -one.gain)[:width]:
+            for standing in levels[left].standings():
                 if time.monotonic() > until:
                     return []
-                for after in self._next_ones(standing, left == count):
-                    if after.groups not in known:
-                        known.add(after.groups)
-                        levels[after.ending.bit_count()].append(after)
-        different = {round(one.gain, DIGITS): one for one in levels[0]}
+                for after in self._next_ones(standing, left == count, levels):
+                    levels[after.ending.bit_count()].add(after)
+        if not levels[0].found:
+            stuck = [one for left in [*levels] for one in levels[left].standings() if one.breaks < self._rule.breaks]
+            for standing in stuck:
+                levels[0].add(self._broken(standing, standing.ending == everything[0]))
+        different = {round(one.gain, DIGITS): one for one in levels[0].found}
         return sorted(different.values(), key=lambda one: -one.gain)[:width]
 
-    def _next_ones(self, standing: StackStanding, is_first: bool) -> Iterator[StackStanding]:
+    def _broken(self, standing: StackStanding, is_first: bool) -> StackStanding:
+        """After the rest of the point, where no groups fit."""
+        ending = _events(self._ending, standing.ending, self._end_bits, self._end_sizes)
+        beginning = _events(self._beginning, standing.beginning, self._begin_bits, self._begin_sizes)
+        changes, bytes_off = broken_changes(standing.tree, ending, beginning)
+        last = standing.changes
+        for number, one in enumerate(changes):
+            last = StackChange(last, one.tree, one.ending, one.beginning, is_first and not number)
+        lost = BREAK + BREAK_OF_SIZE * bytes_off / self._typical
+        return StackStanding(changes[-1].after, last, standing.gain - lost, breaks=standing.breaks + 1)
+
+    def _next_ones(
+        self, standing: StackStanding, is_first: bool, levels: Mapping[int, LikeliestStandings]
+    ) -> Iterator[StackStanding]:
         """After one more group."""
-        gains: list[float] = []
+        gains = Greatest(self._rule.width)
         for gain, ends, begins in self._candidates(standing):
-            if len(gains) >= self._rule.width and gain <= sorted(gains)[-self._rule.width]:
+            if gain <= gains.least:
                 return  # what the tree takes from it is no gain
+            if standing.gain + gain <= levels[(standing.ending & ~ends).bit_count()].gains.least:
+                continue
             self.tried += 1
             members = sum(self._end_bits[buffer] for buffer in _chosen(self._ending, ends))
             tree = with_consecutive(standing.tree, members)
             if tree is None:
                 continue
             gained = gain + tree.log_orders - standing.tree.log_orders
-            gains.append(gained)
+            gains.add(gained)
             beginning = _chosen(self._beginning, begins)
             new = any_order({buffer: self._begin_bits[buffer] for buffer in beginning})
             after = with_replaced(tree, members, new)
@@ -184,6 +228,7 @@ class _PointOfTime:
                 standing.ending & ~ends,
                 standing.beginning & ~begins,
                 standing.groups | {(ends, begins)},
+                standing.breaks,
             )
 
     def _candidates(self, standing: StackStanding) -> list[tuple[float, int, int]]:
@@ -200,11 +245,26 @@ class _PointOfTime:
         return sorted(found, key=lambda one: -one[0])
 
     def _gain_of_all(self, standing: StackStanding) -> float:
+        known = self._gains.get((standing.ending, standing.beginning))
+        if known is None:
+            known = self._gains[standing.ending, standing.beginning] = self._gain_of_rest(standing)
+        return known
+
+    def _gain_of_rest(self, standing: StackStanding) -> float:
         if self._rule.spread is None:
             return 0.0
         ends = self._end_sizes[list(_chosen(range(len(self._ending)), standing.ending))]
         begins = self._begin_sizes[list(_chosen(range(len(self._beginning)), standing.beginning))]
         return gain_of(ends, begins, self._rule.spread, self._typical)
+
+
+def _events(buffers: Sequence[int], chosen: int, bits: dict[int, int], sizes: IntArray) -> StackEvents:
+    there = {
+        buffer: int(size)
+        for number, (buffer, size) in enumerate(zip(buffers, sizes, strict=True))
+        if chosen >> number & 1
+    }
+    return StackEvents(bits, there)
 
 
 def _less_than(groups: StackGroups, ending: int, beginning: int) -> IntArray:

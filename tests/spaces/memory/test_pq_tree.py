@@ -10,7 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kilotune.spaces.memory.pq_tree import PQNode, any_order, sorted_elements, with_consecutive, with_replaced
+from kilotune.spaces.memory.pq_tree import (
+    PQNode,
+    any_order,
+    sorted_elements,
+    with_consecutive,
+    with_replaced,
+    without,
+)
 
 Order = tuple[int, ...]
 
@@ -86,3 +93,21 @@ def test_an_order_that_the_tree_has_not_is_not_found() -> None:
     tree = narrowed(any_order(leaves(*range(3))), {0, 1})
     assert sorted_elements(tree, {0: 0, 2: 1, 1: 2}) is None
     assert sorted_elements(tree, {0: 3, 1: 3, 2: 5}) in ([0, 1, 2], [1, 0, 2])
+
+
+@given(st.lists(st.sets(st.integers(0, 5), min_size=2), max_size=3), st.sets(st.integers(0, 5), min_size=1, max_size=5))
+def test_elements_that_are_gone_leave_the_orders_of_the_others(sets: list[set[int]], gone: set[int]) -> None:
+    tree = any_order(leaves(*range(6)))
+    for members in [*sets, gone]:
+        tree = with_consecutive(tree, mask(members)) or tree
+    if any(not is_consecutive(order, gone) for order in orders(tree)):
+        return
+    left = {tuple(element for element in order if element not in gone) for order in orders(tree)}
+    assert set(orders(without(tree, mask(gone)))) == left
+
+
+def test_elements_without_a_place_stand_where_the_tree_lets_them() -> None:
+    tree = narrowed(any_order(leaves(0, 1, 2, 3)), {0, 1}, {1, 2})
+    found = sorted_elements(tree, {3: 0, 2: 1, 0: 2})
+    assert found == [3, 2, 1, 0]
+    assert sorted_elements(tree, {0: 0, 3: 1, 2: 2}) is None

@@ -67,9 +67,8 @@ def test_smaller_pieces_lie_as_they_lay_and_fall(seed: int) -> None:
 def test_two_groups_of_smaller_pieces_are_told_apart() -> None:
     """Around a piece that stays one of 100 ends, and one of 900."""
     whole = make((0, 5, 95), (0, 9, 300), (0, 5, 900), (5, 9, 60), (5, 9, 36), (5, 9, 880))
-    last = StackSweep(BufferArrays.of(whole)).last_standing(StackRule(4, 0.03), math.inf)
-    assert last is not None
-    order = list(last.tree.elements())
+    (piece,) = StackSweep(BufferArrays.of(whole)).pieces(StackRule(4, 0.03), math.inf, {})
+    order = list(piece.standings[0].tree.elements())
     assert order.index(1) in (1, 2)
     assert {order[0], order[-1]} & {5}
 
