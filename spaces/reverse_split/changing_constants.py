@@ -226,8 +226,9 @@ def first_steps(image: int, registers: int, largest: int) -> tuple[ConstantStep,
     for into in range(1 + max((step.into for step in steps), default=0), room):
         if 2 * held > largest:
             break
-        triple = ("neg", spare, (top,)), ("sub", into, (top, spare)), ("add", into, (into, top))
-        steps += [ConstantStep(*one, 0) for one in triple]
+        steps.append(ConstantStep("neg", spare, (top,), 0))
+        steps.append(ConstantStep("sub", into, (top, spare), 0))
+        steps.append(ConstantStep("add", into, (into, top), 0))
         held, top = 3 * held, into
     return tuple(steps)
 
