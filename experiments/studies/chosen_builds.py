@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable
 
 from kilotune.codegen.emit.levels import TRIED_LEVELS
 from kilotune.experiments.problems.device_check import DeviceCheck
 from kilotune.experiments.problems.problem import ChoosesBuild, Problem, in_shape
+from kilotune.experiments.studies.command_time import made_in_time
 from kilotune.search.space import Trial
 from kilotune.search.study import Study
 
 BUILDS = "builds"
 """Where a study's stored request holds the -O level and the code shape of programs that were measured, by the numbers of their trials."""
+
+MOST_CHOOSING_S = 15.0
+"""Seconds in which an export runs builds where none was kept: of large programs each takes some."""
 
 ALL_LEVELS = tuple(f"-{level}" for level in TRIED_LEVELS)
 
@@ -53,7 +58,7 @@ def built_for(
 ) -> Problem:
     """The problem with programs built as was chosen for that trial; chosen now where nothing has been, if the device's tools are there. A
     `shape` that is asked for is that of its programs, and where a `level` is, too, nothing is chosen. ValueError for a shape where there
-    are no programs."""
+    are no programs. Where running its builds would take more than `MOST_CHOOSING_S` seconds, they are as the search measured them."""
     open_ = level is None or shape is None
     return in_shape(_built_for(problem, study, trial) if open_ else problem, shape)
 
@@ -64,4 +69,7 @@ def _built_for(problem: Problem, study: Study, trial: Trial) -> Problem:
     kept = study.stored_request().get(BUILDS, {}).get(str(trial.number))
     if kept is not None:
         return problem.built(*kept)
-    return built_as(problem, problem.check_on_device(trial, ALL_LEVELS))
+    until = time.monotonic() + MOST_CHOOSING_S
+    return built_as(
+        problem, made_in_time(lambda: time.monotonic() > until, lambda: problem.check_on_device(trial, ALL_LEVELS))
+    )

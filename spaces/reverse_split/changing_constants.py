@@ -269,7 +269,10 @@ class _ChangingCall:
 
     def _arrays(self) -> dict[str, StepArray]:
         kernels, steps = self._of.kernels, np.zeros((MOST_STEPS, 6), dtype=np.int32)
-        first = first_steps(kernels.image, self._of.registers, kernels.largest)
+        largest = (
+            0 if self._of.kept else kernels.largest
+        )  # halves alone led to a program wherever results stay, 1 % shorter ones
+        first = first_steps(kernels.image, self._of.registers, largest)
         for number, step in enumerate(first):
             operands = (*step.operands, 0, 0, 0)[:3]
             steps[number] = (OPERATIONS.index(step.operation), step.into, *operands, step.at)

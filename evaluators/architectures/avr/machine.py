@@ -1,4 +1,4 @@
-"""simavr in this process: a shim in C, compiled once, that runs whole sets of samples a call."""
+"""simavr in this process: a shim in C, compiled once, that runs a sample a call."""
 
 from __future__ import annotations
 
@@ -68,30 +68,32 @@ class AvrMachine:
         given = np.ascontiguousarray(inputs, dtype=artefact.input_type)
         outputs = np.zeros((samples, artefact.results), dtype=artefact.result_type)
         cycles = np.zeros(samples, dtype=np.uint64)
-        done = ctypes.c_int64()
-        status = self._library.kilotune_avr_run(
-            self._handle,
-            ctypes.c_int64(samples),
-            ctypes.c_uint32(self._input_address() if artefact.features else 0),
-            ctypes.c_uint32(artefact.input_bytes if artefact.features else 0),
-            given.ctypes.data_as(ctypes.c_void_p),
-            ctypes.c_uint32(self._address("kt_output")),
-            ctypes.c_uint32(artefact.output_bytes),
-            outputs.ctypes.data_as(ctypes.c_void_p),
-            cycles.ctypes.data_as(ctypes.c_void_p),
-            ctypes.c_uint64(most_cycles),
-            ctypes.byref(done),
-        )
+        for sample in range(
+            samples
+        ):  # one a call, between which a run can be abandoned: a large program takes a second for each
+            status = self._library.kilotune_avr_run(
+                self._handle,
+                ctypes.c_uint32(self._input_address() if artefact.features else 0),
+                ctypes.c_uint32(artefact.input_bytes if artefact.features else 0),
+                given[sample].ctypes.data_as(ctypes.c_void_p),
+                ctypes.c_uint32(self._address("kt_output")),
+                ctypes.c_uint32(artefact.output_bytes),
+                outputs[sample].ctypes.data_as(ctypes.c_void_p),
+                cycles[sample:].ctypes.data_as(ctypes.c_void_p),
+                ctypes.c_uint64(most_cycles),
+            )
+            self._check(status, sample, most_cycles)
+        kept = outputs.astype(np.int64) if outputs.dtype.kind == "i" else outputs.astype(np.float32)
+        return SimulatedRun(kept, cycles.astype(np.int64), self.peak_stack_bytes)
+
+    def _check(self, status: int, sample: int, most_cycles: int) -> None:
+        held, mcu = self._firmware.sizes.static_ram_bytes, self._firmware.mcu
         if status == _NO_ROOM:
-            held, mcu = self._firmware.sizes.static_ram_bytes, self._firmware.mcu
             raise DeviceError(
                 f"The program needs more RAM than {mcu} has: its stack reaches into its variables, of {held} bytes."
             )
         if status:
-            why = _WHY[status].format(most=most_cycles)
-            raise DeviceError(f"On {self._firmware.mcu} the inference of sample {done.value} {why}.")
-        kept = outputs.astype(np.int64) if outputs.dtype.kind == "i" else outputs.astype(np.float32)
-        return SimulatedRun(kept, cycles.astype(np.int64), self.peak_stack_bytes)
+            raise DeviceError(f"On {mcu} the inference of sample {sample} {_WHY[status].format(most=most_cycles)}.")
 
     def trace(self, inputs: npt.NDArray[np.generic], most_events: int) -> Trace:
         """The inference of the only sample on a traced firmware, as far as it got."""

@@ -163,27 +163,24 @@ static int run_to_start(Machine *m, uint64_t most_cycles)
     return FINISHED;
 }
 
-/* Runs `samples` inferences. Inputs [samples][input_bytes] go to RAM at `input`, outputs [samples][output_bytes] come from
- * `output`; `cycles` [samples]. 0, or why it stopped: sample `*done` did not finish. */
-int kilotune_avr_run(Machine *m, int64_t samples, uint32_t input, uint32_t input_bytes, const uint8_t *inputs, uint32_t output,
-                     uint32_t output_bytes, uint8_t *outputs, uint64_t *cycles, uint64_t most_cycles, int64_t *done)
+/* Runs an inference. Its input [input_bytes] goes to RAM at `input`, the output [output_bytes] comes from `output`; `cycles` is what it takes.
+ * 0, or why it stopped. */
+int kilotune_avr_run(Machine *m, uint32_t input, uint32_t input_bytes, const uint8_t *given, uint32_t output, uint32_t output_bytes,
+                     uint8_t *made, uint64_t *cycles, uint64_t most_cycles)
 {
     avr_t *avr = m->avr;
-    *done = 0;
     if (input + input_bytes > avr->ramend + 1u || output + output_bytes > avr->ramend + 1u) return BAD_REQUEST;
     if (m->watched + m->watched_bytes > avr->ramend + 1u) return BAD_REQUEST;
     if (!m->at_start) {
         const int status = run_to_start(m, most_cycles);
         if (status) return status;
     }
-    for (; *done < samples; ++*done) {
-        memcpy(avr->data + input, inputs + *done * input_bytes, input_bytes);
-        const uint64_t started = m->started;
-        const int status = run_to_start(m, most_cycles);
-        if (status) return status;
-        memcpy(outputs + *done * output_bytes, avr->data + output, output_bytes);
-        cycles[*done] = m->ended - started - 1; /* less the writing of START itself */
-    }
+    memcpy(avr->data + input, given, input_bytes);
+    const uint64_t started = m->started;
+    const int status = run_to_start(m, most_cycles);
+    if (status) return status;
+    memcpy(made, avr->data + output, output_bytes);
+    *cycles = m->ended - started - 1; /* less the writing of START itself */
     return FINISHED;
 }
 

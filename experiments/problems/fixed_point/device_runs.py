@@ -20,13 +20,22 @@ from kilotune.experiments.problems.device_check import DeviceCheck, check_builds
 from kilotune.experiments.problems.fixed_point.build_choice import BuildChoice
 from kilotune.experiments.problems.fixed_point.export import emit_for_device
 from kilotune.experiments.problems.fixed_point.model import TunedModel
-from kilotune.search.space import Assignment, Trial
+from kilotune.search.space import Trial
 
 FLOAT_SAMPLES = 5
 """Floats take the same time for every sample, but for the exponentials."""
 
-SAMPLES = 60
-"""Training samples whose outputs are compared bit for bit."""
+SAMPLES, LEAST_SAMPLES = 60, 3
+"""Training samples whose outputs are compared bit for bit: fewer of a program that takes long."""
+
+MOST_CYCLES_RUN = 200_000_000
+"""Of all samples by what is predicted, some seconds of simulation a build: a network of a hundred units takes 19 million for each."""
+
+
+def samples_on_device(trial: Trial) -> int:
+    """How many samples its program is run on."""
+    cycles = trial.measurement.metrics.get("cycles")
+    return SAMPLES if not cycles else int(min(SAMPLES, max(LEAST_SAMPLES, MOST_CYCLES_RUN // cycles)))
 
 
 def measure_float(problem: TunedModel) -> DeviceMeasurement | None:
@@ -60,7 +69,7 @@ def check_program(problem: TunedModel, trial: Trial, levels: tuple[str, ...] = (
 
     def checked(*builds: tuple[str, str]) -> DeviceCheck:
         made = check_builds(
-            device, metrics.get("cycles"), builds, lambda build: _measure(problem, device, trial.assignment, build)
+            device, metrics.get("cycles"), builds, lambda build: _measure(problem, device, trial, build)
         )
         return replace(made, counted_ram_bytes=metrics.get("total_ram_bytes"))
 
@@ -73,11 +82,11 @@ def check_program(problem: TunedModel, trial: Trial, levels: tuple[str, ...] = (
     return choice.made(found) if options.chooses_build else found
 
 
-def _measure(problem: TunedModel, device: Device, assignment: Assignment, build: tuple[str, str]) -> DeviceMeasurement:
+def _measure(problem: TunedModel, device: Device, trial: Trial, build: tuple[str, str]) -> DeviceMeasurement:
     level, shape = build
-    batch = problem.lower(assignment)
-    features = problem.space.task.features[:SAMPLES]
-    expected = np.asarray(problem.space.evaluator.simulator.run(batch)[0][:SAMPLES])
+    batch, samples = problem.lower(trial.assignment), samples_on_device(trial)
+    features = problem.space.task.features[:samples]
+    expected = np.asarray(problem.space.evaluator.simulator.run(batch)[0][:samples])
     source = emit_for_device(problem, batch, shape)
     measured = measure_checked(device, source, batch, problem.bundle.parameters, features, expected, level)
     return replace(measured, shape=shape)

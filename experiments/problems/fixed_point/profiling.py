@@ -11,7 +11,7 @@ from kilotune.evaluators.marks import MarkedRun
 from kilotune.evaluators.on_device import missing_tools, target_of
 from kilotune.evaluators.simulated import DeviceError, of_emitted, quantised
 from kilotune.experiments.problems.device_check import DeviceCheck
-from kilotune.experiments.problems.fixed_point.device_runs import SAMPLES, check_program
+from kilotune.experiments.problems.fixed_point.device_runs import check_program, samples_on_device
 from kilotune.experiments.problems.fixed_point.export import emit_for_device
 from kilotune.experiments.problems.fixed_point.model import TunedModel
 from kilotune.experiments.problems.program_profile import ProgramProfile
@@ -38,12 +38,12 @@ def profile_program(problem: TunedModel, trial: Trial, measured: bool = True) ->
     elif measured:
         check = check_program(problem, trial)
     ran = measured and check is not None and check.measured is not None
-    marked = _marked(problem, source, batch.rows.shape[1]) if ran else None
+    marked = _marked(problem, source, batch.rows.shape[1], samples_on_device(trial)) if ran else None
     layers = profile_layers(batch.program, source, predicted, None if marked is None else marked.cycles)
     return ProgramProfile(layers, options.board, problem.shape, check, marked)
 
 
-def _marked(problem: TunedModel, source: CSource, operations: int) -> MarkedRun | None:
+def _marked(problem: TunedModel, source: CSource, operations: int, samples: int) -> MarkedRun | None:
     """The program with its marks on the device; None where that cannot count operations, or has no room for it."""
     device = problem.options.board
     if device is None or missing_tools(device) is not None:
@@ -51,7 +51,7 @@ def _marked(problem: TunedModel, source: CSource, operations: int) -> MarkedRun 
     target, artefact = target_of(device, f"-{problem.level}"), of_emitted(source)
     if not isinstance(target, CountsOperations):
         return None
-    inputs = quantised(source, problem.space.task.features[:SAMPLES])
+    inputs = quantised(source, problem.space.task.features[:samples])
     try:
         return target.profile(artefact, inputs.reshape(len(inputs) * artefact.calls, artefact.features), operations)
     except DeviceError:

@@ -13,6 +13,7 @@ from kilotune.experiments.problems.family import CommandOptions
 from kilotune.experiments.problems.fixed_point.build_choice import BALANCED, FEWEST_CYCLES, LEAST_FLASH, BuildChoice
 from kilotune.experiments.problems.fixed_point.model import ModelOptions
 from kilotune.experiments.problems.fixed_point.options import read_options
+from kilotune.experiments.studies import chosen_builds
 from kilotune.experiments.studies.chosen_builds import BUILDS, built_for, keep_builds, not_compared
 from kilotune.search.space import Measurement, Trial
 
@@ -191,3 +192,17 @@ def test_an_export_is_built_as_was_kept_and_else_as_is_found_best_unless_somethi
     assert set(study.request[BUILDS]) == {"0", "2"}
     problem.chooses_build = False
     assert of(trials[0]) == ("Os", "plain")
+
+
+def test_an_export_of_a_program_that_runs_too_long_is_built_as_it_was_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(chosen_builds, "MOST_CHOOSING_S", 0.1)
+
+    class Endless(Built):
+        def check_on_device(self, trial: Trial, levels: tuple[str, ...] = ()) -> Any:
+            while True:
+                self.ran.append(trial.number)
+
+    problem = Endless()
+    found: Any = built_for(problem, Kept(), Trial(1, {}, Measurement({})))  # type: ignore[arg-type]
+    assert found is problem
+    assert problem.ran
