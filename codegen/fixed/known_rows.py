@@ -118,12 +118,14 @@ class KnownRows:
         before = unpacked_formats(numbers)
         rows, scales = self._lower(row, before, asked)
         after = packed_formats(VariableFormats(before.bits, before.wanted, scales))[:, variables].tolist()
+        learnt = dict[tuple[int, ...], tuple[int, list[tuple[int, int]]]]()
         for number, (key, formats) in enumerate(zip(keys, after, strict=True), start=self._count):
             changes = [
                 one for one, was in zip(zip(variables, formats, strict=True), key, strict=False) if one[1] != was
             ]
-            operation.known[key] = number, changes
-        self._keep(rows)
+            learnt[key] = number, changes
+        self._keep(rows)  # first: a search may be abandoned anywhere, and what is known then must have its row
+        operation.known.update(learnt)
 
     def _keep(self, rows: Int32Array) -> None:
         end = self._count + len(rows)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from collections.abc import Callable
 from unittest import mock
 
 import numpy as np
@@ -15,6 +16,7 @@ from kilotune.codegen.fixed import known_rows, shiftry
 from kilotune.codegen.fixed.known_rows import SCALE_AT_ZERO, VariableFormats, packed_formats, unpacked_formats
 from kilotune.codegen.fixed.shiftry import ShiftryLowering
 from kilotune.codegen.fixed.table import FixedBatch
+from tests.abandoned import abandoned_everywhere
 from tests.codegen.emit.random_programs import RandomModel, random_models
 from tests.codegen.fixed.programs import HERE, program, shiftry_section_3, variable
 
@@ -109,3 +111,24 @@ def test_what_travels_to_another_process_lowers_alike() -> None:
     bits, scales = np.full((2, 9), 16), np.array([[12] * 9, [9] * 9])
     first = rules.lower(bits, scales)
     assert same(pickle.loads(pickle.dumps(rules)).lower(bits, scales), first)
+
+
+@pytest.mark.parametrize("most", [known_rows.MOST_KNOWN, 0])
+def test_a_call_that_was_abandoned_anywhere_leaves_no_wrong_rows(most: int) -> None:
+    """After a search has been abandoned, its space lowers what is delivered."""
+    program = shiftry_section_3()[0]
+    choices = [np.full((3, 9), 16), np.full((3, 9), 8)]
+    choices[0][1:, 5], choices[1][1, 5:] = 8, 16
+    expected = [ShiftryLowering(program, {}).lower(bits, bits - 4) for bits in choices]
+    made: list[ShiftryLowering] = []
+
+    def begin() -> Callable[[], FixedBatch]:
+        made.append(ShiftryLowering(program, {}))
+        made[-1].lower(choices[0][:1], choices[0][:1] - 4)
+        return lambda: made[-1].lower(choices[0], choices[0] - 4)
+
+    with mock.patch.object(known_rows, "MOST_KNOWN", most):
+        for _ in abandoned_everywhere(known_rows, begin):
+            for bits, batch in zip(reversed(choices), reversed(expected), strict=True):
+                assert same(made[-1].lower(bits, bits - 4), batch)
+    assert len(made) > 100
