@@ -70,7 +70,7 @@ class _Operation:
 
 
 class KnownRows:
-    """Lowers candidates operation by operation, each operation once for the same formats."""
+    """Lowers candidates operation by operation, of small batches each operation once for the same formats."""
 
     def __init__(self, variables: int, columns: int, touched: Sequence[Sequence[int]], lower: Lower) -> None:
         """`columns` of a row; `touched`: of each operation, the variables that `lower` reads or writes formats of."""
