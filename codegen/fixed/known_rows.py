@@ -7,7 +7,7 @@ A variable's format is a number here: its width, the scale asked for, and the sc
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from operator import itemgetter
 
 import numpy as np
@@ -20,6 +20,9 @@ SCALE_MASK = (1 << SCALE_DIGITS) - 1
 
 MOST_KNOWN = 1 << 16
 """Rows that are kept, of all operations together."""
+
+MOST_LOOKED_UP = 32
+"""Candidates of a batch whose rows are looked up: those of more are computed together in less time."""
 
 
 @dataclass(frozen=True)
@@ -46,9 +49,6 @@ def unpacked_formats(numbers: IntArray) -> VariableFormats:
     return VariableFormats(numbers >> 2 * SCALE_DIGITS, wanted - SCALE_AT_ZERO, reached - SCALE_AT_ZERO)
 
 
-UNTOUCHED = SCALE_AT_ZERO << SCALE_DIGITS | SCALE_AT_ZERO
-"""In place of the format of a variable that an operation does not touch."""
-
 Lower = Callable[[int, VariableFormats, IntArray], tuple[Int32Array, IntArray]]
 """From an operation, candidates of which only the formats count that it touches, and the widths of its sums [N] that are asked for, 0
 where none is, to its rows [N, columns] and the scales [N, variables] that there are after it."""
@@ -70,7 +70,7 @@ class _Operation:
 
 
 class KnownRows:
-    """Lowers candidates operation by operation, each operation once for the same formats."""
+    """Lowers candidates operation by operation, of small batches each operation once for the same formats."""
 
     def __init__(self, variables: int, columns: int, touched: Sequence[Sequence[int]], lower: Lower) -> None:
         """`columns` of a row; `touched`: of each operation, the variables that `lower` reads or writes formats of."""
@@ -82,8 +82,10 @@ class KnownRows:
         return KnownRows, (self._variables, self._columns, self._touched, self._lower)
 
     def lowered(self, formats: list[list[int]], sum_bits: IntArray | None = None) -> tuple[Int32Array, IntArray]:
-        """Rows [N, operations, columns] of candidates of these formats, which become those at the end, and these [N, variables] as an
-        array. `sum_bits` [N, operations]: widths of sums that are asked for."""
+        """Rows [N, operations, columns] of candidates of these formats, which are changed in place, and the formats [N, variables] at the
+        end. `sum_bits` [N, operations]: widths of sums that are asked for."""
+        if len(formats) > MOST_LOOKED_UP:
+            return self._computed(np.array(formats, dtype=np.int64), sum_bits)
         if self._count > MOST_KNOWN:
             self._forget()
         chosen = []
@@ -105,25 +107,40 @@ class KnownRows:
         after = np.array(formats, dtype=np.int64).reshape(len(formats), self._variables)
         return self._rows.take(numbers.T, axis=0), after
 
+    def _computed(self, numbers: IntArray, sum_bits: IntArray | None) -> tuple[Int32Array, IntArray]:
+        """As `lowered`, without a look at what is known."""
+        formats, extents = unpacked_formats(numbers), (len(numbers), len(self._touched))
+        asked = np.zeros(extents, dtype=np.int64) if sum_bits is None else sum_bits
+        rows = np.empty((*extents, self._columns), dtype=np.int32)
+        for row in range(len(self._touched)):
+            rows[:, row], scales = self._lower(row, formats, asked[:, row])
+            formats = replace(formats, scales=scales)
+        return rows, packed_formats(formats)
+
     def _forget(self) -> None:
         self._operations = [_Operation(variables) for variables in self._touched]
         self._rows, self._count = np.zeros((0, self._columns), dtype=np.int32), 0
 
     def _learn(self, row: int, keys: Sequence[tuple[int, ...]]) -> None:
         operation = self._operations[row]
-        variables, known = operation.variables, np.array(keys, dtype=np.int64)
-        numbers = np.full((len(keys), self._variables), UNTOUCHED, dtype=np.int64)
-        numbers[:, variables] = known[:, : len(variables)]
-        asked = known[:, len(variables) :].sum(axis=1)  # of one column, or none
-        before = unpacked_formats(numbers)
-        rows, scales = self._lower(row, before, asked)
-        after = packed_formats(VariableFormats(before.bits, before.wanted, scales))[:, variables].tolist()
-        for number, (key, formats) in enumerate(zip(keys, after, strict=True), start=self._count):
-            changes = [
-                one for one, was in zip(zip(variables, formats, strict=True), key, strict=False) if one[1] != was
-            ]
-            operation.known[key] = number, changes
-        self._keep(rows)
+        variables, asked = operation.variables, np.array(keys, dtype=np.int64)
+        of_touched, sum_bits = np.split(asked, [len(variables)], axis=1)  # one width, or none
+        before = unpacked_formats(of_touched)
+        rows, scales = self._lower(row, self._of_all(variables, before), sum_bits.sum(axis=1))
+        after = packed_formats(VariableFormats(before.bits, before.wanted, scales[:, variables]))
+        changed = [
+            [(variable, new) for variable, new, old in zip(variables, *formats, strict=True) if new != old]
+            for formats in zip(after.tolist(), of_touched.tolist(), strict=True)
+        ]
+        learnt = zip(keys, zip(range(self._count, self._count + len(keys)), changed, strict=True), strict=True)
+        self._keep(rows)  # first: a search may be abandoned anywhere, and what is known then must have its row
+        operation.known.update(learnt)
+
+    def _of_all(self, variables: Sequence[int], formats: VariableFormats) -> VariableFormats:
+        """The formats of these variables, with zeros for all others."""
+        spread = np.zeros((3, len(formats.bits), self._variables), dtype=np.int64)
+        spread[:, :, variables] = formats.bits, formats.wanted, formats.scales
+        return VariableFormats(*spread)
 
     def _keep(self, rows: Int32Array) -> None:
         end = self._count + len(rows)

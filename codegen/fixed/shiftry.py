@@ -117,7 +117,7 @@ class ShiftryLowering:
         encodings: tuple[ParameterEncoding, ...] = (),
         sum_bits: IntArray | None = None,
     ) -> FixedBatch:
-        """As `lower`, of candidates' formats [N, variables], numbers as of `packed_formats`."""
+        """As `lower`, of candidates' formats [N, variables], numbers as of `packed_formats`, which are changed in place."""
         if not self._formats_open:
             ir.check_formats_open(self.program)
         rows, numbers = self._known_rows.lowered(formats, sum_bits)

@@ -125,8 +125,9 @@ class FormattedData:
     def input(self, kind: StoredFormat) -> int:
         """The address of the features as blocks [blocks][features][LANES]; the last block is filled up with zeros."""
         if kind not in self._inputs:
-            self._inputs[kind] = _laid_out(self._features, *kind, self._value)
-            self._input_addresses[kind] = int(self._inputs[kind].ctypes.data)
+            made = _laid_out(self._features, *kind, self._value)
+            self._input_addresses[kind] = int(made.ctypes.data)
+            self._inputs[kind] = made  # last, as this may be abandoned anywhere
         return self._input_addresses[kind]
 
     def table(self, operation: ir.TableFunction, key: TableKey, function: Exponential, rounding: Rounding) -> int:
@@ -187,8 +188,8 @@ class ParameterAddresses:
     def of(self, batch: FixedBatch) -> IntArray:
         """The addresses [candidates, all parameters']."""
         if batch.encodings is not self._encodings:  # numbers of others mean others
+            self._known = [{} for _ in self._known]  # first, as this may be abandoned anywhere
             self._encodings = batch.encodings
-            self._known = [{} for _ in self._known]
         asked = zip(
             *(array[:, self.columns].T.tolist() for array in (batch.bits, batch.scales, batch.encoded)), strict=True
         )

@@ -251,7 +251,7 @@ class FixedPointEvaluator:
     @cached_property
     def may_race(self) -> bool:
         """Whether `measure_against` ever censors a candidate: not where a whole one is less work than what is worth racing."""
-        work = len(self.task.features) * sum(work_of((part,)) for part in self.simulator.steps.body)
+        work = len(self.task.features) * work_of(self.simulator.steps.body)
         return self._classifies and work >= WORTH_RACING
 
     @property

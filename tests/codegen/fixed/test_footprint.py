@@ -11,6 +11,7 @@ from kilotune.codegen import ir
 from kilotune.codegen.emit.c import emit_c
 from kilotune.codegen.fixed.arithmetic import Rounding
 from kilotune.codegen.fixed.encoding import ParameterEncoding
+from kilotune.codegen.fixed.exponential import Exponential
 from kilotune.codegen.fixed.footprint import Footprint
 from kilotune.codegen.fixed.shiftry import ShiftryLowering
 from kilotune.codegen.fixed.table import Column
@@ -88,3 +89,18 @@ def test_tables_are_those_of_the_batch_whatever_batches_came_before() -> None:
             }
             expected = sum(len(array) * bits // 8 for bits, array in arrays)
             assert footprint.table_bytes(batch)[one] == footprint.table_bytes(batch.one(one))[0] == expected
+
+
+def test_tables_that_one_way_of_rounding_makes_equal_are_two_by_another() -> None:
+    """Of 5 and of 4 half is 2 toward zero, and 3 and 2 to the nearest: batches of both ways may come in turns."""
+    variables = [variable("X", (2, 1), ir.Role.INPUT), variable("y", (2, 1)), variable("z", (2, 1))]
+    v = {x.name: ir.whole(x) for x in variables}
+    made = program("tables", variables, (ir.Exp(v["y"], HERE, v["X"]), ir.Exp(v["z"], HERE, v["y"])), "z")
+    one = Exponential(16, 0, 0, 1, 0, 1, coarse=(8, 2), coarse_shift=0, fine=(5,), fine_operand_shift=1)
+    lowered = ShiftryLowering(made, {}).lower([[16] * 3], [[4] * 3])
+    rows = lowered.rows.copy()
+    rows[:, :, Column.FUNCTION] = [0, 1]
+    batch = replace(lowered, rows=rows, functions=(one, replace(one, fine=(4,))))
+    footprint = Footprint(made, {})
+    for rounding, stored_bytes in ((Rounding.TOWARD_ZERO, 6), (Rounding.NEAREST, 8), (Rounding.TOWARD_ZERO, 6)):
+        assert footprint.table_bytes(replace(batch, rounding=rounding)).tolist() == [stored_bytes]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from collections.abc import Callable
 from unittest import mock
 
 import numpy as np
@@ -15,6 +16,7 @@ from kilotune.codegen.fixed import known_rows, shiftry
 from kilotune.codegen.fixed.known_rows import SCALE_AT_ZERO, VariableFormats, packed_formats, unpacked_formats
 from kilotune.codegen.fixed.shiftry import ShiftryLowering
 from kilotune.codegen.fixed.table import FixedBatch
+from tests.abandoned import abandoned_everywhere
 from tests.codegen.emit.random_programs import RandomModel, random_models
 from tests.codegen.fixed.programs import HERE, program, shiftry_section_3, variable
 
@@ -41,8 +43,8 @@ def same(left: FixedBatch, right: FixedBatch) -> bool:
 def test_rows_are_those_of_the_definition_however_many_are_kept(model: RandomModel, seed: int) -> None:
     random, count = np.random.default_rng(seed), len(model.program.variables)
     rules = ShiftryLowering(model.program, {0: 3.0})
-    for most in (known_rows.MOST_KNOWN, 0):
-        with mock.patch.object(known_rows, "MOST_KNOWN", most):
+    for most, looked_up in ((known_rows.MOST_KNOWN, 9), (0, 9), (known_rows.MOST_KNOWN, 8)):
+        with mock.patch.multiple(known_rows, MOST_KNOWN=most, MOST_LOOKED_UP=looked_up):
             for _ in range(3):  # later ones meet what earlier ones have left
                 bits = random.choice([8, 16, 32] if seed % 2 else [8, 16], (9, count))
                 scales = bits - 3 + random.integers(-3, 4, (9, count))
@@ -73,7 +75,22 @@ def test_an_operation_is_lowered_once_for_the_same_formats() -> None:
         assert lowered == [0, 1, 2, 3, 3]
 
 
-def test_widths_of_sums_are_told_apart() -> None:
+def test_of_large_batches_nothing_is_kept() -> None:
+    """Their rows are computed together in less time than they would be looked up, and there may be many of them."""
+    rules, many = ShiftryLowering(shiftry_section_3()[0], {}), known_rows.MOST_LOOKED_UP + 1
+    bits = np.full((many, 9), 16)
+    with mock.patch.object(
+        ShiftryLowering, "lower_operation", autospec=True, side_effect=ShiftryLowering.lower_operation
+    ) as lower:
+        large = rules.lower(bits, bits - 4)
+        assert lower.call_count == 4
+        assert same(rules.lower(bits[:1], bits[:1] - 4), large.one(0))
+        assert lower.call_count == 8
+
+
+@pytest.mark.parametrize("looked_up", [2, 1])
+def test_widths_of_sums_are_told_apart(monkeypatch: pytest.MonkeyPatch, looked_up: int) -> None:
+    monkeypatch.setattr(known_rows, "MOST_LOOKED_UP", looked_up)
     rules = ShiftryLowering(shiftry_section_3()[0], {})
     bits, scales = np.full((2, 9), 8), np.full((2, 9), 5)
     usual = rules.lower(bits, scales)
@@ -109,3 +126,24 @@ def test_what_travels_to_another_process_lowers_alike() -> None:
     bits, scales = np.full((2, 9), 16), np.array([[12] * 9, [9] * 9])
     first = rules.lower(bits, scales)
     assert same(pickle.loads(pickle.dumps(rules)).lower(bits, scales), first)
+
+
+@pytest.mark.parametrize("most", [known_rows.MOST_KNOWN, 0])
+def test_a_call_that_was_abandoned_anywhere_leaves_no_wrong_rows(most: int) -> None:
+    """After a search has been abandoned, its space lowers what is delivered."""
+    program = shiftry_section_3()[0]
+    choices = [np.full((3, 9), 16), np.full((3, 9), 8)]
+    choices[0][1:, 5], choices[1][1, 5:] = 8, 16
+    expected = [ShiftryLowering(program, {}).lower(bits, bits - 4) for bits in choices]
+    made: list[ShiftryLowering] = []
+
+    def begin() -> Callable[[], FixedBatch]:
+        made.append(ShiftryLowering(program, {}))
+        made[-1].lower(choices[0][:1], choices[0][:1] - 4)
+        return lambda: made[-1].lower(choices[0], choices[0] - 4)
+
+    with mock.patch.object(known_rows, "MOST_KNOWN", most):
+        for _ in abandoned_everywhere(known_rows, begin):
+            for bits, batch in zip(reversed(choices), reversed(expected), strict=True):
+                assert same(made[-1].lower(bits, bits - 4), batch)
+    assert len(made) > 100

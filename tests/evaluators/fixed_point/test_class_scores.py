@@ -53,7 +53,7 @@ def test_what_may_be_lost_is_counted_in_the_score(score: ClassScore) -> None:
     assert score.metric in seedot.evaluate([dict(next(iter(seedot.procedure()))[0])])[0].metrics
 
 
-@pytest.mark.parametrize("samples", [0, 3, 70_000])
+@pytest.mark.parametrize("samples", [0, 3, 65_535, 65_536, 131_073])
 def test_trues_are_counted_row_by_row(samples: int) -> None:
     found = np.stack([np.ones(samples, dtype=np.bool_), np.arange(samples) % 3 == 0])
     assert count_by_row(found).tolist() == [samples, -(-samples // 3)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -10,7 +11,9 @@ import pytest
 from kilotune.codegen import ir
 from kilotune.codegen.fixed.encoding import ParameterEncoding
 from kilotune.codegen.fixed.shiftry import ShiftryLowering
+from kilotune.evaluators.fixed_point import formatted
 from kilotune.evaluators.fixed_point.formatted import FormattedData, ParameterAddresses, Weights, address_of
+from tests.abandoned import abandoned_everywhere
 from tests.codegen.fixed.programs import shiftry_section_3
 
 
@@ -51,3 +54,29 @@ def test_an_address_is_that_of_elements_one_after_the_other() -> None:
     for scattered in (array.T, array[:, 1:]):
         with pytest.raises(ValueError, match="one after the other"):
             address_of(scattered)
+
+
+def test_a_call_that_was_abandoned_anywhere_leaves_no_wrong_addresses() -> None:
+    """Neither of parameters nor of features."""
+    program, parameters = shiftry_section_3()
+    encoded = np.full((1, 9), 0, dtype=np.int32)
+    encoded[:, 4:] = -1
+    widths = np.full((1, 9), 16)
+    coarse, fine = (
+        ShiftryLowering(program, {}).lower(widths, widths - 4, encoded, (ParameterEncoding(width),)) for width in (2, 4)
+    )
+    made: list[tuple[FormattedData, ParameterAddresses]] = []
+
+    def begin() -> Callable[[], object]:
+        data = FormattedData(parameters, np.ones((1, 1)))
+        made.append((data, ParameterAddresses(program, data)))
+        made[-1][1].of(coarse)
+        return lambda: (made[-1][1].of(fine), data.input((16, 12)))
+
+    for _ in abandoned_everywhere(formatted, begin):
+        data, addresses = made[-1]
+        name, column = program.variables[0].name, 0
+        form = int(fine.bits[0, column]), int(fine.scales[0, column]), ParameterEncoding(4)
+        assert addresses.of(fine)[0, addresses.values[column]] == data.parameter(name, form)[0]
+        assert data.input((16, 12)) == data.input((16, 12))
+    assert len(made) > 30
