@@ -52,9 +52,23 @@ class NamesHurdle(Protocol):
 
 @runtime_checkable
 class RacingSpace(Protocol):
-    """Ability of a space: it measures piece by piece. One that has a property `races`, which is not true, never censors a candidate, and
-    is asked for no more than `evaluate`: what candidates have to beat is work of its own."""
+    """Ability of a space: it measures piece by piece."""
 
     def evaluate_against(self, batch: Sequence[Assignment], hurdle: Hurdle) -> list[Measurement]:
         """As `Space.evaluate`, but a candidate that `hurdle.is_out` may be censored (`Measurement.censored`). Which ones are, and
         where they stop, hangs on the candidate and the hurdle alone."""
+
+
+@runtime_checkable
+class RacesAtTimes(Protocol):
+    """Ability of a racing space: knows whether it ever censors a candidate. Where it does not it is asked for no more than `evaluate`,
+    since what candidates have to beat is work of its own."""
+
+    @property
+    def races(self) -> bool:
+        """Whether some candidates are worth stopping."""
+
+
+def is_raced(space: object) -> bool:
+    """Whether candidates of a space may be censored."""
+    return isinstance(space, RacingSpace) and (not isinstance(space, RacesAtTimes) or space.races)

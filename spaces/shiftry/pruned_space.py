@@ -250,6 +250,11 @@ class PrunedSpace:
         """Metrics on the training data."""
         return self._by_model(batch, lambda space, part: space.evaluate(part))
 
+    @property
+    def races(self) -> bool:
+        """Whether some candidates are worth stopping: programs with fewer units are less work than those with all."""
+        return self.whole.races
+
     def evaluate_against(self, batch: Sequence[Assignment], hurdle: Hurdle) -> list[Measurement]:
         """As `evaluate`; rounded candidates of classifiers that are out by `hurdle` are censored."""
         return self._by_model(batch, lambda space, part: space.evaluate_against(part, hurdle))

@@ -19,6 +19,7 @@ from kilotune.codegen.dataset import Dataset
 from kilotune.codegen.float_evaluator import run_float
 from kilotune.codegen.unit_pruning import FloatModel
 from kilotune.evaluators.executors.in_process import InProcessExecutor
+from kilotune.evaluators.fixed_point import measuring
 from kilotune.evaluators.fixed_point.measuring import Task
 from kilotune.evaluators.fixed_point.reference import run_reference
 from kilotune.evaluators.fixed_point.simulator import Simulator
@@ -28,6 +29,7 @@ from kilotune.experiments.problems.fixed_point.problem import ModelProblem
 from kilotune.experiments.requests.request import TuneRequest
 from kilotune.experiments.studies.storage import open_store
 from kilotune.search.budget import Budget
+from kilotune.search.racing import is_raced
 from kilotune.search.space import FlatSpace, Trial
 from kilotune.search.study import Study
 from kilotune.spaces.shiftry import models_in_turns, pruned_space
@@ -311,3 +313,10 @@ def test_the_exported_program_of_a_smaller_model_computes_what_was_measured(
         )
         assert ran.returncode == 0, ran.stdout + ran.stderr
     assert problem.test_metrics(candidate)["disagreements"] == trial.metrics["disagreements"]
+
+
+@pytest.mark.parametrize("worth", [0, measuring.WORTH_RACING])
+def test_a_space_of_fewer_units_races_where_that_of_all_does(worth: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(measuring, "WORTH_RACING", worth)
+    space = PrunedSpace(ShiftrySpace(redundant()), ShiftrySpace)
+    assert is_raced(space) == (worth == 0) == is_raced(space.whole)
