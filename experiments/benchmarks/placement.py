@@ -243,8 +243,12 @@ def solve(instance: Instance, capacity: int | None, seconds: float, seed: int = 
     """The last standing within the CPU limit, checked, and the CPU seconds from the buffers to it."""
     begun = time.process_time()
     bound = largest_live_sum(instance).peak_bytes
-    for standing in minimise_peak(BufferArrays.of(instance), bound, capacity, seed):  # noqa: B007 the last one counts
-        if time.process_time() - begun > seconds:
+
+    def seconds_left() -> float:
+        return max(begun + seconds - time.process_time(), 0.0)
+
+    for standing in minimise_peak(BufferArrays.of(instance), bound, capacity, seed, seconds_left):  # noqa: B007 the last one counts
+        if not seconds_left():
             break
     cpu_s = time.process_time() - begun
     assert peak_of(instance, standing.offsets) == standing.peak_bytes

@@ -36,13 +36,19 @@ WIDTHS = (4, 8, 2, 16)
 """Standings that go on from a point of time, in sweeps one after the other; each is made forwards in time and backwards."""
 
 LOOSE_WIDTHS = (16, 32, 64, 128, 256)
-"""Likewise where sums of sizes say little. With each of these, several sweeps share what they learn, and the next ones learn anew."""
+"""Likewise where sums of sizes say little. With each of these and each of RELUCTANCES, several sweeps share what they learn, and the next
+ones learn anew."""
 
 LOOSE_BREAKS = (0, 0, 8)
 """At how many points of time groups need not fit, in the sweeps with each of these, one after the other."""
 
-RELUCTANCE = 7.0
-"""What a group loses there that is not all that is left: most points have one group. Half or twice of it finds as much."""
+RELUCTANCES = (7.0, 4.0)
+"""What a group loses there that is not all that is left: most points have one group. With either, in sweeps one after the other, some
+tilings have an order that have none with the other one."""
+
+MOST_FOUND = 2
+"""Orders without a break that are looked for where sums of sizes say little, the second one only by sweeps that share what they learn with
+those that found the first: a division or two of that may be wrong, and nearly fit. Others find much the same."""
 
 WORK_OF_A_TREE = 1000
 """What a group that is tried in a tree takes, in buffers looked at."""
@@ -62,25 +68,28 @@ class StackSearch:
         self._rules = iter(_rules(spread)) if may_be_full else iter(())
         self.exhausted = not may_be_full
         """Whether nothing is left to be tried."""
-        self._found = False
-        self._width = 0
+        self._found = 0
+        self._learning = 0, 0.0
+        """The width and the reluctance of the sweeps that share what they learn."""
         self._divisions: DivisionSearch | None = None
 
     def placement(self, seconds: float) -> IntArray | None:
         """What the next rule finds: offsets in bytes, shape (buffers,); None where it finds none, within `seconds`."""
         rule, is_backwards = next(self._rules, (None, False))
-        if rule is None or (self._found and rule.spread):  # others find much the same
+        learns_anew = rule is not None and (rule.width, rule.reluctance) != self._learning
+        if rule is None or (rule.spread and self._found and (learns_anew or rule.breaks or self._found == MOST_FOUND)):
             self.exhausted = True
             return None
-        if self._divisions is None or rule.width != self._width:
+        if self._divisions is None or learns_anew:
             buffers = _in_units(self._buffers)
-            self._width, self._divisions = rule.width, DivisionSearch(buffers, _backwards(buffers))
+            self._learning = rule.width, rule.reluctance
+            self._divisions = DivisionSearch(buffers, _backwards(buffers))
         before = self._divisions.spent
         last = self._divisions.standing(rule, is_backwards, seconds)
         self.spent += (self._divisions.spent - before + len(self._buffers)) * WORK_OF_A_TREE
         if last is None:
             return None
-        self._found = not last.breaks
+        self._found += not last.breaks
         self.exhausted = rule.spread is None  # nothing else is as sure as what the points of time alone say
         return placement_of(last, self._buffers)
 
@@ -94,7 +103,12 @@ def _rules(spread: float) -> Iterator[tuple[StackRule, bool]]:
     """And whether it is for the time backwards."""
     yield StackRule(), False
     if spread:
-        rules = [StackRule(width, spread, RELUCTANCE, breaks) for width in LOOSE_WIDTHS for breaks in LOOSE_BREAKS]
+        rules = [
+            StackRule(width, spread, reluctance, breaks)
+            for width in LOOSE_WIDTHS
+            for reluctance in RELUCTANCES
+            for breaks in LOOSE_BREAKS
+        ]
     else:
         rules = [StackRule(width, 0.0) for width in WIDTHS]
     for rule in rules:

@@ -145,6 +145,7 @@ class _PointOfTime:
         self._end_bits, self._begin_bits = bits
         self._all_end_bits = sum(self._end_bits.values())
         self._end_sizes, self._begin_sizes = sizes[list(ending)], sizes[list(beginning)]
+        self._smallest_first = [1 << number for number in np.argsort(self._end_sizes, kind="stable").tolist()]
         self._typical = float(self._begin_sizes.mean())
         self._rule = rule
         self._gains: dict[tuple[int, int], float] = {}
@@ -232,11 +233,16 @@ class _PointOfTime:
             )
 
     def _candidates(self, standing: StackStanding) -> list[tuple[float, int, int]]:
-        """Gains and bits of the groups that may be next, the greatest gain first: all that is left, or less on both sides."""
+        """Gains and bits of the groups that may be next, the greatest gain first: all that is left, or less on both sides. Where sums are
+        nearly the same, the next group is that of the smallest buffer that still has to end."""
         everything = (self._gain_of_all(standing), standing.ending, standing.beginning)
         if self._groups is None or not standing.tree.mask & ~self._all_end_bits:
             return [everything]
-        there = _less_than(self._groups, standing.ending, standing.beginning)[:LOOKED_AT]
+        there = _less_than(self._groups, standing.ending, standing.beginning)
+        if self._rule.spread:  # many divisions are nearly as likely, and each is reached in one way only
+            smallest = next(bit for bit in self._smallest_first if bit & standing.ending)
+            there = there[(self._groups.ending[there] & smallest) > 0]
+        there = there[:LOOKED_AT]
         columns = (self._groups.gain, self._groups.ending, self._groups.beginning)
         gain, *bits = (column[there] for column in columns)
         found = [*zip((gain - self._rule.reluctance).tolist(), *(one.tolist() for one in bits), strict=True)]

@@ -62,6 +62,19 @@ def test_a_known_division_is_taken_whatever_the_sizes_say_unless_no_order_allows
     assert groups_of(piece.standings[0]) == {((0,), (3,)), ((2,), (4,))}
 
 
+@pytest.mark.parametrize("count", [4, 5])
+def test_each_division_of_nearly_equal_sums_is_reached_in_one_way(count: int) -> None:
+    """So many pieces end, each between two that stay, and two begin in the place of each. Groups in any order would be tried many times."""
+    sizes = [100 + 37 * number**2 for number in range(count)]
+    stays = [(0, 9, 50)] * (count - 1)
+    halves = [(5, 9, part) for size in sizes for part in (size // 3 + 1, size - size // 3)]
+    sweep = StackSweep(BufferArrays.of(make(*((0, 5, size) for size in sizes), *stays, *halves)))
+    (piece,) = sweep.pieces(StackRule(1000, 0.002), math.inf, {})
+    found = [groups_of(one) for one in piece.standings]
+    assert all(groups not in found[:number] for number, groups in enumerate(found))
+    assert sweep.spent <= 2 * len(found)
+
+
 def groups_of(standing: StackStanding) -> set[tuple[tuple[int, ...], tuple[int, ...]]]:
     found, change = set[tuple[tuple[int, ...], tuple[int, ...]]](), standing.changes
     while change is not None:
@@ -110,3 +123,29 @@ def test_of_nearly_equal_sums_half_of_what_begins_is_more_often_chance(count: in
 def test_seconds_end_every_pass() -> None:
     search = StackSearch(BufferArrays.of(stacks(300, 1)))
     assert search.placement(0.0) is None
+
+
+def test_sweeps_with_another_reluctance_learn_anew_before_wider_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+    begun = list[tuple[DivisionSearch, int, float]]()
+
+    def none_found(self: DivisionSearch, rule: StackRule, is_backwards: bool, seconds: float) -> None:
+        if all(search is not self for search, *_ in begun):
+            begun.append((self, rule.width, rule.reluctance))
+
+    monkeypatch.setattr(DivisionSearch, "standing", none_found)
+    search = StackSearch(BufferArrays.of(read_instance(DATA / "cracks-twentieth.csv")))
+    while not search.exhausted:
+        assert search.placement(math.inf) is None
+    assert [rule for _, *rule in begun[:5]] == [[1, 0.0], [16, 7.0], [16, 4.0], [32, 7.0], [32, 4.0]]
+
+
+def test_a_second_order_is_looked_for_by_sweeps_that_learned_the_same() -> None:
+    """Of these pieces between cracks the first one has a division wrong that nearly fits."""
+    buffers = BufferArrays.of(read_instance(DATA / "cracks-smaller.csv"))
+    search, found = StackSearch(buffers), list[float]()
+    while not search.exhausted:
+        placed = search.placement(math.inf)
+        if placed is not None:
+            found.append(int((placed + buffers.size).max()) / int(buffers.section_bytes.max()))
+    assert len(found) == 2
+    assert found[1] < 1.001 < found[0]
