@@ -21,8 +21,8 @@ from kilotune.codegen.fixed.exponential import Exponential
 from kilotune.codegen.fixed.table import FixedBatch
 from kilotune.evaluators.c_structures import structures
 from kilotune.evaluators.fixed_point.reference import evaluate_function
+from kilotune.evaluators.fixed_point.sample_blocks import LANES
 
-LANES = 64
 TILE = 4
 VECTOR_BYTES = 64
 
@@ -66,10 +66,15 @@ class FormattedData:
     """
 
     def __init__(
-        self, parameters: Mapping[str, np.ndarray], features: np.ndarray, value: npt.DTypeLike = np.int16
+        self,
+        parameters: Mapping[str, np.ndarray],
+        features: np.ndarray,
+        value: npt.DTypeLike = np.int16,
+        lanes: int = LANES,
     ) -> None:
         self._parameters, self._features = parameters, features
         self._value = np.dtype(value)
+        self._lanes = lanes
         self._weights: list[Weights] = []
         self._packs_of: dict[str, list[int]] = {}  # numbers of packed weights, by their variable
         self._known_weights: dict[tuple[str, tuple[int, ...], bytes], int] = {}
@@ -123,9 +128,9 @@ class FormattedData:
                 del self._inputs[kind], self._input_addresses[kind]
 
     def input(self, kind: StoredFormat) -> int:
-        """The address of the features as blocks [blocks][features][LANES]; the last block is filled up with zeros."""
+        """The address of the features as blocks [blocks][features][lanes]; the last block is filled up with zeros."""
         if kind not in self._inputs:
-            made = _laid_out(self._features, *kind, self._value)
+            made = _laid_out(self._features, *kind, self._value, self._lanes)
             self._input_addresses[kind] = int(made.ctypes.data)
             self._inputs[kind] = made  # last, as this may be abandoned anywhere
         return self._input_addresses[kind]
@@ -234,15 +239,15 @@ def packed(values: np.ndarray, elements: Int32Array) -> np.ndarray:
     return np.ascontiguousarray(words).view(np.int32)
 
 
-def _laid_out(features: np.ndarray, bits: int, scale: int, value: npt.DTypeLike) -> np.ndarray:
+def _laid_out(features: np.ndarray, bits: int, scale: int, value: npt.DTypeLike, lanes: int) -> np.ndarray:
     """Features in a format, in blocks. Some samples after the other: whole arrays of float64 would take many times as much."""
     samples, count = features.shape
-    blocks = _aligned_zeros((-(-samples // LANES), count, LANES), value)
-    step = max(1, QUANTISED_TOGETHER // max(1, count * LANES)) * LANES
+    blocks = _aligned_zeros((-(-samples // lanes), count, lanes), value)
+    step = max(1, QUANTISED_TOGETHER // max(1, count * lanes)) * lanes
     for start in range(0, samples, step):
         values = quantise_features(features[start : start + step], bits, scale).astype(value)
-        padded = np.pad(values, ((0, -values.shape[0] % LANES), (0, 0))).reshape(-1, LANES, count)
-        blocks[start // LANES : start // LANES + len(padded)] = padded.transpose(0, 2, 1)
+        padded = np.pad(values, ((0, -values.shape[0] % lanes), (0, 0))).reshape(-1, lanes, count)
+        blocks[start // lanes : start // lanes + len(padded)] = padded.transpose(0, 2, 1)
     return blocks
 
 

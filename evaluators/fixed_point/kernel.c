@@ -1,5 +1,5 @@
 /* Batch simulator of fixed-point programs: candidates are data, so this file is compiled once per machine
- * and rounding (KERNEL_ROUNDING).
+ * and rounding (KERNEL_ROUNDING), and for each size of a block of samples (LANES; sample_blocks.py chooses).
  *
  * A block of LANES samples runs the whole program before the next block starts, so that its values stay in the first levels of
  * cache. Loops of a program are loops here: steps are stored once, and element numbers move with the loops' indices. Values are int16 (programs of 8 and 16 bits); sums are int32 modulo 2**32, which
@@ -12,19 +12,23 @@
 #include <string.h>
 #include <math.h>
 
+#ifndef LANES
 #define LANES 64
+#endif
 
 #ifdef WIDE_VALUES
 typedef int32_t Value;
 typedef int64_t Number;   /* what is computed with */
 typedef __int128 Total;   /* of the margins of all samples */
 #define VECTOR_UNIT "32 bits, as the compiler has it"
+#define MOST_LANES 64
 #else
 typedef int16_t Value;
 typedef int32_t Number;
 typedef int64_t Total;
 #include "vectors.h"
 #define VECTORS (LANES / VECTOR_LANES)
+#define MOST_LANES (8 * VECTOR_LANES) /* so many vectors' loops are unrolled */
 
 /* Loops over an element's samples: one turn a Shorts, or one an Ints. */
 #define EACH_VECTOR(v) _Pragma("GCC unroll 8") for (int v = 0; v < VECTORS; v++)
@@ -302,3 +306,6 @@ int kilotune_opcode(const char *name)
 
 /* The vector unit that this build uses, for reports. */
 const char *kilotune_vector_unit(void) { return VECTOR_UNIT; }
+
+/* The largest LANES that are fast with that unit. */
+int kilotune_most_lanes(void) { return MOST_LANES; }

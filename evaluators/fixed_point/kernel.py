@@ -1,8 +1,11 @@
-"""The compiled kernel of the batch simulator: a library for each rounding, compiled when it is first asked for."""
+"""The compiled kernel of the batch simulator: a library for each rounding and size of blocks, compiled when it is first
+asked for."""
 
 from __future__ import annotations
 
 import ctypes
+import itertools
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import cache
@@ -13,6 +16,7 @@ import numpy.typing as npt
 
 from kilotune.codegen.fixed.arithmetic import Rounding
 from kilotune.evaluators.compiled_library import load_library
+from kilotune.evaluators.fixed_point.sample_blocks import LANES, MANY_LANES
 
 _ROUNDINGS = {Rounding.TOWARD_ZERO: 0, Rounding.FLOOR: 1, Rounding.NEAREST: 2}
 USUAL = Rounding.TOWARD_ZERO
@@ -21,30 +25,33 @@ USUAL = Rounding.TOWARD_ZERO
 
 @dataclass
 class BatchKernel:
-    """The libraries that are loaded, by rounding, and what they were built with."""
+    """The libraries that are loaded, by rounding and samples of a block, and what they were built with."""
 
     source: str
     compiler: str
     vector_unit: str
     most_bits: int = 16
     """How many bits a variable of a program may have that it runs: 16 or 32."""
-    _libraries: dict[Rounding, ctypes.CDLL] = field(default_factory=dict, repr=False)
+    most_lanes: int = LANES
+    """The largest blocks of samples that are fast with this vector unit."""
+    _libraries: dict[tuple[Rounding, int], ctypes.CDLL] = field(default_factory=dict, repr=False)
 
     @property
     def value(self) -> npt.DTypeLike:
         """The NumPy type of a variable's elements in the kernel's memory."""
         return np.int16 if self.most_bits == 16 else np.int32
 
-    def library(self, rounding: Rounding = USUAL) -> ctypes.CDLL:
-        """The library that divides so. RuntimeError when the compiler has gone since the kernel was loaded."""
-        known = self._libraries.get(rounding)
+    def library(self, rounding: Rounding = USUAL, lanes: int = LANES) -> ctypes.CDLL:
+        """The library that divides so, with so many samples in a block. RuntimeError when the compiler has gone since the kernel was
+        loaded."""
+        known = self._libraries.get((rounding, lanes))
         if known is None:
-            loaded = _compiled(self.source, rounding)
+            loaded = _compiled(self.source, rounding, lanes)
             if loaded is None:
                 raise RuntimeError(
-                    f"{self.source} is compiled again for another rounding, and {self.compiler} no longer does it"
+                    f"{self.source} is compiled again for another rounding or size of blocks, and {self.compiler} no longer does it"
                 )
-            known = self._libraries[rounding] = loaded[0]
+            known = self._libraries[rounding, lanes] = loaded[0]
         return known
 
     def opcode(self, name: str) -> int:
@@ -58,7 +65,10 @@ class BatchKernel:
 @cache
 def load_kernel() -> BatchKernel | None:
     """The kernel of programs of 8 and 16 bits; None when there is no working C compiler (the NumPy execution is used then)."""
-    return _loaded("kernel.c", 16)
+    kernel = _loaded("kernel.c", 16)
+    if kernel is not None:
+        load_roundings(kernel, (USUAL,))
+    return kernel
 
 
 @cache
@@ -71,20 +81,33 @@ def load_all_roundings() -> None:
     """The libraries of all roundings of programs of 8 and 16 bits, where there is a compiler: at once where they have to be built."""
     kernel = load_kernel()
     if kernel is not None:
-        with ThreadPoolExecutor() as pool:
-            list(pool.map(kernel.library, Rounding))
+        load_roundings(kernel, tuple(Rounding))
+
+
+def load_roundings(kernel: BatchKernel, roundings: Sequence[Rounding]) -> None:
+    """The libraries of these roundings, with all blocks that programs have, so that no search waits for a compiler."""
+    wanted = itertools.product(roundings, [lanes for lanes in (LANES, MANY_LANES) if lanes <= kernel.most_lanes])
+    with ThreadPoolExecutor() as pool:
+        list(pool.map(lambda one: kernel.library(*one), wanted))
 
 
 def _loaded(name: str, most_bits: int) -> BatchKernel | None:
-    loaded = _compiled(name, USUAL)
+    loaded = _compiled(name, USUAL, LANES)
     if loaded is None:
         return None
     library, compiler = loaded
-    return BatchKernel(name, compiler, library.kilotune_vector_unit().decode(), most_bits, {USUAL: library})
+    return BatchKernel(
+        name,
+        compiler,
+        library.kilotune_vector_unit().decode(),
+        most_bits,
+        int(library.kilotune_most_lanes()),
+        {(USUAL, LANES): library},
+    )
 
 
-def _compiled(name: str, rounding: Rounding) -> tuple[ctypes.CDLL, str] | None:
-    macros = (f"KERNEL_ROUNDING={_ROUNDINGS[rounding]}",)
+def _compiled(name: str, rounding: Rounding, lanes: int) -> tuple[ctypes.CDLL, str] | None:
+    macros = (f"KERNEL_ROUNDING={_ROUNDINGS[rounding]}", f"LANES={lanes}")
     loaded = load_library(Path(__file__).with_name(name), macros=macros)
     if loaded is None:
         return None

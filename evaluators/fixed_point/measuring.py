@@ -34,6 +34,7 @@ from kilotune.evaluators.fixed_point.fidelity import (
 from kilotune.evaluators.fixed_point.first_fit import compiled_first_fit
 from kilotune.evaluators.fixed_point.margins import Contest, MarginSums, float_contest
 from kilotune.evaluators.fixed_point.race import LabelRace
+from kilotune.evaluators.fixed_point.sample_blocks import WORTH_RACING
 from kilotune.evaluators.fixed_point.similar_inputs import inputs_for_margins
 from kilotune.evaluators.fixed_point.simulator import Backend, Simulator
 from kilotune.search.fingerprint import fingerprint
@@ -111,11 +112,6 @@ MARGIN_ERROR = "margin_error"
 
 MOST_MEASURED_BYTES = 512 << 20
 """How much candidates that are measured together may need for themselves."""
-
-
-WORTH_RACING = 20_000_000
-"""Products and other elements, on all samples, of a candidate that its neighbours do not share, from which on it costs less to look at
-it now and then than is saved."""
 
 
 class FixedPointEvaluator:

@@ -23,7 +23,7 @@ from kilotune.codegen.live_ranges import live_ranges
 from kilotune.codegen.looped_steps import LoopedSteps, RepeatedSteps, executions_of
 from kilotune.codegen.straight_line import elements_of
 from kilotune.evaluators.c_structures import structures
-from kilotune.evaluators.fixed_point.compiled_steps import CompiledSteps
+from kilotune.evaluators.fixed_point.compiled_steps import CompiledSteps, work_of
 from kilotune.evaluators.fixed_point.fidelity import (
     LAST,
     SHIFTS,
@@ -35,7 +35,6 @@ from kilotune.evaluators.fixed_point.fidelity import (
     normal_tails,
 )
 from kilotune.evaluators.fixed_point.formatted import (
-    LANES,
     FormattedData,
     ParameterAddresses,
     StoredFormat,
@@ -45,6 +44,7 @@ from kilotune.evaluators.fixed_point.formatted import (
 )
 from kilotune.evaluators.fixed_point.kernel import BatchKernel
 from kilotune.evaluators.fixed_point.margins import Contest, MarginSums
+from kilotune.evaluators.fixed_point.sample_blocks import LANES, lanes_of_block
 from kilotune.evaluators.fixed_point.shared_starts import resumable_steps, shared_starts, without_others
 from kilotune.evaluators.interruptible import StopFlag, interruptible
 
@@ -82,9 +82,11 @@ class NativeProgram:
         self._runs = stored and scored and find_hazard(steps) is None
         steps, contest = split_loops(steps, contest)
         offsets, elements, shared = block_storage(steps, kernel.most_bits // 8)
+        values, work = elements + features.shape[1], work_of(steps.body)
+        self.lanes = lanes_of_block(len(features), values, kernel.most_bits // 8, work, kernel.most_lanes)
         self._contest = contest
         self._kept: list[np.ndarray] = []  # what the C structures point to
-        self._data = FormattedData(parameters, features, kernel.value)
+        self._data = FormattedData(parameters, features, kernel.value, self.lanes)
         self._operations = tuple(ir.operations(program.body))
         self._tabled = [(row, o) for row, o in enumerate(self._operations) if isinstance(o, ir.TableFunction)]
         self._c_steps = CompiledSteps(kernel, steps, self._numbers, self._dynamic, self._data)
@@ -139,20 +141,20 @@ class NativeProgram:
 
     @property
     def blocks(self) -> int:
-        """How many blocks of LANES samples there are; the last one may have fewer."""
+        """How many blocks of `lanes` samples there are; the last one may have fewer."""
         return int(self._c_program.block_count)
 
     def run_blocks(self, c_batch: ctypes.Structure, rounding: Rounding) -> None:
         """Run candidates on blocks of samples, as the structure says. MemoryError."""
         c_program, flag = self._c_program, StopFlag()
         c_program.stop = flag.address
-        library = self._kernel.library(rounding)
+        library = self._kernel.library(rounding, self.lanes)
 
         def call() -> int:
             return int(library.kilotune_run(ctypes.byref(c_program), ctypes.byref(c_batch)))
 
         # A thread takes longer to start than a small program takes to run.
-        work = c_batch.count * (c_batch.end_block - c_batch.first_block) * LANES * self._terms
+        work = c_batch.count * (c_batch.end_block - c_batch.first_block) * self.lanes * self._terms
         status = call() if work <= QUICK_TERMS else interruptible(call, flag.set)
         if status != 0:
             raise MemoryError(f"the simulator needs more memory for {self._program.name}")
@@ -218,7 +220,7 @@ class NativeProgram:
             most_loops=self._c_steps.most_loops,
             variable_count=len(self._numbers),
             row_count=len(self._operations),
-            block_count=-(-self._features.shape[0] // LANES),
+            block_count=-(-self._features.shape[0] // self.lanes),
             sample_count=self._features.shape[0],
             result_size=result.size,
             result_variable=self._numbers[result.variable],
@@ -267,7 +269,7 @@ class RunningBatch:
         order: Int32Array,
         starts: Int32Array,
     ) -> None:
-        self.blocks = program.blocks
+        self.blocks, self.lanes = program.blocks, program.lanes
         self._program, self._rounding, self._c_batch, self._arrays = program, rounding, c_batch, arrays
         self._order, self._starts = order, starts
         self._next_block = 0

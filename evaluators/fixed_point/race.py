@@ -16,7 +16,6 @@ import numpy as np
 from kilotune.codegen.arrays import FloatArray, IntArray
 from kilotune.evaluators.fixed_point.class_scores import ClassScore
 from kilotune.evaluators.fixed_point.fidelity import LeastSpread, expected_flips
-from kilotune.evaluators.fixed_point.formatted import LANES
 from kilotune.evaluators.fixed_point.margins import Contest, MarginSums
 from kilotune.evaluators.fixed_point.native import RunningBatch
 from kilotune.search.racing import Hurdle
@@ -55,7 +54,7 @@ class LabelRace:
         for end in (0, *stages(running.blocks)):
             if end:
                 running.go_on(going, end)
-            met = min(end * LANES, samples)
+            met = min(end * running.lanes, samples)
             if met == samples or not going:
                 break
             at_best = self._at_best(running, going, met, scales)

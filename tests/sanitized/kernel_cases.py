@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from random import Random
+from unittest import mock
 
 from hypothesis import HealthCheck, given, seed, settings
 from hypothesis import strategies as st
@@ -11,10 +12,12 @@ from hypothesis import strategies as st
 from kilotune.codegen.interference import find_interference
 from kilotune.codegen.looped_steps import loop_steps
 from kilotune.codegen.placement import Placer
+from kilotune.evaluators.fixed_point import native
 from kilotune.evaluators.fixed_point.first_fit import compiled_first_fit
 from kilotune.evaluators.fixed_point.kernel import load_kernel, load_wide_kernel
 from kilotune.evaluators.fixed_point.margins import float_contest
 from kilotune.evaluators.fixed_point.native import NativeProgram
+from kilotune.evaluators.fixed_point.sample_blocks import LANES, MANY_LANES
 from tests.codegen.emit.random_programs import RandomModel, random_models, shiftry_batches
 
 LAZY = settings(max_examples=2, database=None, deadline=None, suppress_health_check=list(HealthCheck))
@@ -25,7 +28,9 @@ def _run(model: RandomModel, data: st.DataObject) -> None:
     contest = float_contest(model.program, model.parameters, model.features, steps)[1]
     for kernel in (load_kernel(), load_wide_kernel()):
         assert kernel is not None
-        made = NativeProgram(kernel, model.program, steps, model.parameters, model.features, contest)
+        lanes = data.draw(st.sampled_from((LANES, MANY_LANES)))
+        with mock.patch.object(native, "lanes_of_block", return_value=lanes):
+            made = NativeProgram(kernel, model.program, steps, model.parameters, model.features, contest)
         if made.supports(batch):
             made.run_contest(batch)
 

@@ -26,9 +26,11 @@ from kilotune.codegen.fixed.table import Column, FixedBatch
 from kilotune.codegen.looped_steps import loop_steps
 from kilotune.evaluators.compiled_library import FLAGS, NATIVE, PREPROCESS, X86_64, find_compiler
 from kilotune.evaluators.fixed_point import kernel as kernel_sources
-from kilotune.evaluators.fixed_point.kernel import BatchKernel, load_kernel
+from kilotune.evaluators.fixed_point import native
+from kilotune.evaluators.fixed_point.kernel import BatchKernel, load_kernel, load_roundings
 from kilotune.evaluators.fixed_point.native import NativeProgram
 from kilotune.evaluators.fixed_point.reference import run_reference
+from kilotune.evaluators.fixed_point.sample_blocks import LANES, MANY_LANES
 from tests.codegen.emit.compiled import needs_compiler
 from tests.codegen.emit.random_programs import RandomModel, random_models, seedot_batches, shiftry_batches
 
@@ -57,7 +59,7 @@ FREE = {
 HERE = ir.Location("operation.sd", 1, 1)
 X = ir.Variable("X", (2, 6), ir.Role.INPUT, HERE)
 W = ir.Variable("W", (2, 6), ir.Role.PARAMETER, HERE)
-SAMPLES = 70
+SAMPLES = 150
 """More than a block of samples, so that every lane of every vector holds one."""
 
 
@@ -111,8 +113,7 @@ def kernel_for(options: str) -> BatchKernel:
     with mock.patch.dict("os.environ", {"CC": compiler}):
         kernel = load_kernel.__wrapped__()
         assert kernel is not None
-        for rounding in Rounding:
-            kernel.library(rounding)
+        load_roundings(kernel, tuple(Rounding))
     return kernel
 
 
@@ -134,9 +135,13 @@ def assert_kernels_agree(model: RandomModel, batch: FixedBatch) -> None:
     steps = loop_steps(model.program)
     expected = run_reference(batch, model.parameters, model.features, steps)
     for kernel in kernels():
-        native = NativeProgram(kernel, model.program, steps, model.parameters, model.features)
-        if native.supports(batch):
-            np.testing.assert_array_equal(native.run(batch), expected, err_msg=kernel.vector_unit)
+        for lanes in (LANES, MANY_LANES):
+            if lanes > kernel.most_lanes:
+                continue
+            with mock.patch.object(native, "lanes_of_block", return_value=lanes):
+                made = NativeProgram(kernel, model.program, steps, model.parameters, model.features)
+            if made.supports(batch):
+                np.testing.assert_array_equal(made.run(batch), expected, err_msg=f"{kernel.vector_unit}, {lanes}")
 
 
 @needs_compiler
