@@ -82,8 +82,10 @@ class NativeProgram:
         self._runs = stored and scored and find_hazard(steps) is None
         steps, contest = split_loops(steps, contest)
         offsets, elements, shared = block_storage(steps, kernel.most_bits // 8)
-        values, work = elements + features.shape[1], work_of(steps.body)
-        self.lanes = lanes_of_block(len(features), values, kernel.most_bits // 8, work, kernel.most_lanes)
+        values = elements + features.shape[1]
+        self.lanes = lanes_of_block(
+            len(features), values, kernel.most_bits // 8, work_of(steps.body), kernel.most_lanes
+        )
         self._contest = contest
         self._kept: list[np.ndarray] = []  # what the C structures point to
         self._data = FormattedData(parameters, features, kernel.value, self.lanes)
