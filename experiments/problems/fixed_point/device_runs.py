@@ -33,7 +33,7 @@ MOST_CYCLES_RUN = 200_000_000
 
 
 def samples_on_device(trial: Trial) -> int:
-    """How many samples its program is run on."""
+    """How many samples the program of a trial is run on."""
     cycles = trial.measurement.metrics.get("cycles")
     return SAMPLES if not cycles else int(min(SAMPLES, max(LEAST_SAMPLES, MOST_CYCLES_RUN // cycles)))
 
