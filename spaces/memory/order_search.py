@@ -25,7 +25,7 @@ MOST_STATES = 200_000
 """Sets of operators that are remembered; some hundred bytes each."""
 
 STEP_STATES = 2000
-"""Sets visited between two looks at a clock, in some hundredths of a second."""
+"""Sets visited or remembered between two looks at a clock, in some hundredths of a second; a second or two of a thousand operators."""
 
 CHEAPER_STATES = 20_000
 """Sets that are visited depth first meanwhile: most of them by one operator that costs nothing, which takes a tenth of the time."""
@@ -143,7 +143,8 @@ class BestFirst:
         return len(self._came)
 
     def visit(self, states: int) -> None:
-        """So many more sets."""
+        """So many more sets, or fewer: sets from which hundreds of operators may run take as long as all those that follow them."""
+        most = min(len(self._came) + states, self._most)
         for _ in range(states):
             if not self._waiting:
                 self.bound, self.stuck = self._limit, True
@@ -158,8 +159,8 @@ class BestFirst:
             for operator in ones(at.ready & self._goal):
                 step, after = self._sums.step(at, operator)
                 self._add(max(cost, step), after, at.done, (operator,))
-            if len(self._came) > self._most:
-                self.stuck = True
+            if len(self._came) > most:
+                self.stuck = len(self._came) > self._most
                 return
 
     def _add(self, cost: int, at: ExecutionPoint, before: int, ran: ExecutionOrder) -> None:

@@ -105,6 +105,17 @@ def test_a_narrow_beam_comes_first(monkeypatch: pytest.MonkeyPatch) -> None:
         next(steps)
 
 
+def test_visits_end_when_as_many_sets_are_remembered() -> None:
+    """From each set of 40 chains as many operators may run: who looks at a clock now and then does not wait for all of these."""
+    graph = wide_graph(2, 40, 3)
+    sums = LiveSums(graph)
+    search = BestFirst(sums, sums.start(), (1 << sums.count) - 1, sums.cost(graph.file_order), 10**6)
+    for visit in range(1, 4):
+        search.visit(100)
+        assert 100 * visit < search.remembered < 100 * visit + 3 * 41
+        assert not search.stuck
+
+
 def cheaper_orders(sums: LiveSums, limit: int, most_states: int = 10**6) -> CheaperOrders:
     """After a visit to all sets."""
     search = CheaperOrders(sums, limit, most_states)
