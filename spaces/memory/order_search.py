@@ -25,7 +25,7 @@ MOST_STATES = 200_000
 """Sets of operators that are remembered; some hundred bytes each."""
 
 STEP_STATES = 2000
-"""Sets visited between two looks at a clock, in some hundredths of a second."""
+"""Sets visited or remembered between two looks at a clock, in some hundredths of a second; a second or two of a thousand operators."""
 
 CHEAPER_STATES = 20_000
 """Sets that are visited depth first meanwhile: most of them by one operator that costs nothing, which takes a tenth of the time."""
@@ -88,26 +88,28 @@ def search_orders(
 def _by_sets(sums: LiveSums, best: OrderStep) -> Iterator[OrderStep]:
     exact = BestFirst(sums, sums.start(), (1 << sums.count) - 1, best.cost, MOST_STATES, best.bound)
     cheaper = CheaperOrders(sums, best.cost, MOST_STATES)
-    now = replace(best, done=best.bound == best.cost)
+    now, left = replace(best, done=best.bound == best.cost), 0
     while True:
         yield now
         if now.done or exact.stuck:
             return
+        if left:
+            left = cheaper.visit(left)
+            if cheaper.found is not None:
+                now = replace(now, order=cheaper.found, cost=cheaper.limit, bound=min(now.bound, cheaper.limit))
+            if cheaper.none_left:
+                now = replace(now, bound=now.cost)
+            now = replace(now, done=now.bound == now.cost)
+            continue
         exact.visit(STEP_STATES)
+        left = CHEAPER_STATES
         bound = min(max(now.bound, exact.bound), now.cost)
-        now = replace(now, bound=bound, sets=best.sets + exact.remembered)
+        now = replace(now, bound=bound, sets=best.sets + exact.remembered, done=bound == now.cost)
         if exact.found is not None:
             cost = sums.cost(exact.found)
             now = replace(now, order=exact.found, cost=cost, bound=max(bound, cost), done=True)
         elif exact.stuck:
-            now = replace(now, sets=max(now.sets, MOST_STATES), done=bound == now.cost)
-        else:
-            cheaper.visit(CHEAPER_STATES)
-            if cheaper.found is not None:
-                now = replace(now, order=cheaper.found, cost=cheaper.limit, bound=min(bound, cheaper.limit))
-            if cheaper.none_left:
-                now = replace(now, bound=now.cost)
-            now = replace(now, done=now.bound == now.cost)
+            now = replace(now, sets=max(now.sets, MOST_STATES))
 
 
 def other_order(sums: LiveSums, rng: random.Random) -> ExecutionOrder:
@@ -143,7 +145,8 @@ class BestFirst:
         return len(self._came)
 
     def visit(self, states: int) -> None:
-        """So many more sets."""
+        """So many more sets, or fewer: sets from which hundreds of operators may run take as long as all those that follow them."""
+        most = min(len(self._came) + states, self._most)
         for _ in range(states):
             if not self._waiting:
                 self.bound, self.stuck = self._limit, True
@@ -158,8 +161,8 @@ class BestFirst:
             for operator in ones(at.ready & self._goal):
                 step, after = self._sums.step(at, operator)
                 self._add(max(cost, step), after, at.done, (operator,))
-            if len(self._came) > self._most:
-                self.stuck = True
+            if len(self._came) > most:
+                self.stuck = len(self._came) > self._most
                 return
 
     def _add(self, cost: int, at: ExecutionPoint, before: int, ran: ExecutionOrder) -> None:
@@ -194,6 +197,10 @@ class BestFirst:
             at = before
 
 
+_Ran = tuple["_Ran", int] | None
+"""The operators that have run: those before the last one, which other orders have in common, and the last one."""
+
+
 class CheaperOrders:
     """Orders that cost less than a limit, each less than the last one: depth first, first where least stays alive. `found`: the last
     one, whose cost is the `limit` then; `none_left`: no order costs less than the limit, which is proved. It gives up once it remembers
@@ -207,37 +214,49 @@ class CheaperOrders:
 
     def _begin(self) -> None:
         self._met: set[int] = set()
-        self._waiting: list[tuple[ExecutionPoint, ExecutionOrder]] = []
+        self._waiting: list[tuple[ExecutionPoint, _Ran]] = []
         if self._sums.cost(()) < self.limit:
-            self._waiting.append((self._sums.start(), ()))
+            self._waiting.append((self._sums.start(), None))
 
-    def visit(self, states: int) -> None:
-        """So many more sets."""
-        for _ in range(states):
+    def visit(self, states: int) -> int:
+        """So many more sets, or fewer: it ends where it finds an order, so that this is known at once. How many of them are left to visit;
+        0 once there is nothing to find."""
+        for visited in range(1, states + 1):
             if not self._waiting or len(self._met) > self._most:
                 self.none_left = not self._waiting
-                return
+                return 0
             at, ran = self._waiting.pop()
             if at.done == self._goal:
-                self.found, self.limit = ran, self._sums.cost(ran)
+                self.found = _order_of(ran)
+                self.limit = self._sums.cost(self.found)
                 self._begin()
-            elif at.done not in self._met:
+                return states - visited
+            if at.done not in self._met:
                 self._met.add(at.done)
                 self._waiting += sorted(self._following(at, ran), key=lambda one: -one[0].alive_bytes)
+        return 0
 
-    def _following(self, at: ExecutionPoint, ran: ExecutionOrder) -> Iterator[tuple[ExecutionPoint, ExecutionOrder]]:
+    def _following(self, at: ExecutionPoint, ran: _Ran) -> Iterator[tuple[ExecutionPoint, _Ran]]:
         """One operator further each, or only one that costs nothing: not as the first, which frees the inputs that nobody reads."""
-        further: list[tuple[ExecutionPoint, ExecutionOrder]] = []
+        further: list[tuple[ExecutionPoint, _Ran]] = []
         for operator in ones(at.ready):
             step, after = self._sums.step(at, operator)
             if step >= self.limit:
                 continue
             if at.done and self._sums.costs_nothing(at, after):
-                yield after, (*ran, operator)
+                yield after, (ran, operator)
                 return
             if after.done not in self._met:
-                further.append((after, (*ran, operator)))
+                further.append((after, (ran, operator)))
         yield from further
+
+
+def _order_of(ran: _Ran) -> ExecutionOrder:
+    found: list[int] = []
+    while ran is not None:
+        ran, operator = ran
+        found.append(operator)
+    return tuple(reversed(found))
 
 
 def _beam(sums: LiveSums, width: int, rng: random.Random) -> ExecutionOrder:

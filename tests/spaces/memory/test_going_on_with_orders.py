@@ -64,7 +64,7 @@ def peak(trial: Trial) -> float:
 def test_windows_go_on_where_the_sets_are_over(monkeypatch: pytest.MonkeyPatch) -> None:
     memory = KeptTexts()
     space = remembering(OrderedSpace(WIDE), memory)
-    trials = trials_of(space, searched(space, 12))
+    trials = trials_of(space, searched(space, 20))
     before = note_in(memory)
     assert before.sets >= 60
     assert before.in_vain > 0
@@ -104,7 +104,7 @@ def test_sets_are_visited_again_until_all_runs_had_as_many_as_one_may(monkeypatc
     sets = [note_in(memory).sets]
     assert 0 < sets[0] < 200
     monkeypatch.setattr(order_search, "_beam", refused)
-    for _ in range(6):
+    for _ in range(10):
         space = remembering(OrderedSpace(WIDE), memory)
         found = trials_of(space, gone_on(space, trials, 4))
         assert all(peak(trial) < min(map(peak, trials)) for trial in found)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import random
+import tracemalloc
 
 import pytest
 
@@ -105,10 +107,22 @@ def test_a_narrow_beam_comes_first(monkeypatch: pytest.MonkeyPatch) -> None:
         next(steps)
 
 
+def test_visits_end_when_as_many_sets_are_remembered() -> None:
+    """From each set of 40 chains as many operators may run: who looks at a clock now and then does not wait for all of these."""
+    graph = wide_graph(2, 40, 3)
+    sums = LiveSums(graph)
+    search = BestFirst(sums, sums.start(), (1 << sums.count) - 1, sums.cost(graph.file_order), 10**6)
+    for visit in range(1, 4):
+        search.visit(100)
+        assert 100 * visit < search.remembered < 100 * visit + 3 * 41
+        assert not search.stuck
+
+
 def cheaper_orders(sums: LiveSums, limit: int, most_states: int = 10**6) -> CheaperOrders:
     """After a visit to all sets."""
     search = CheaperOrders(sums, limit, most_states)
-    search.visit(10**6)
+    while not search.none_left and search.visit(10**6):
+        pass
     return search
 
 
@@ -127,6 +141,36 @@ def test_cheaper_orders_end_with_the_cheapest(alignment: int) -> None:
             assert sums.cost(search.found) == search.limit == least, seed
         none = cheaper_orders(sums, least)
         assert (none.found, none.none_left, none.limit) == (None, True, least)
+
+
+def test_an_order_that_was_found_is_known_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is a step of its own: the seconds may be over long before as many sets have been visited as one may."""
+    graph = wide_graph(2, 40, 3)
+    sums = LiveSums(graph)
+    monkeypatch.setattr(order_search, "_beam", lambda sums, width, rng: graph.file_order)
+    search = CheaperOrders(sums, sums.cost(graph.file_order), 10**6)
+    left = search.visit(10_000)
+    assert search.found is not None
+    assert 0 < left < 10_000
+    assert sums.cost(search.found) == search.limit < sums.cost(graph.file_order)
+    costs = [step.cost for step in itertools.islice(search_orders(sums, graph.file_order), 12)]
+    found = list(dict.fromkeys(costs))
+    assert found[1] == search.limit
+    search.visit(left)
+    assert found[2] == search.limit
+
+
+def test_sets_that_wait_have_their_orders_in_common() -> None:
+    """Of a thousand operators in a hundred branches 28 000 sets wait at a time, each after up to a thousand operators: an order of its own
+    for each takes gigabytes of graphs four times as large."""
+    graph = wide_graph(2, 60, 5)
+    sums = LiveSums(graph)
+    tracemalloc.start()
+    try:
+        CheaperOrders(sums, sums.cost(graph.file_order), 10**6).visit(250)
+        assert tracemalloc.get_traced_memory()[1] < 4 << 20
+    finally:
+        tracemalloc.stop()
 
 
 def test_too_many_sets_prove_nothing() -> None:
