@@ -75,11 +75,13 @@ def test_a_compiler_on_the_path_that_fails_is_no_compiler(tmp_path: Path) -> Non
 @needs_compiler
 def test_the_kernel_is_built_once_and_kept(tmp_path: Path) -> None:
     first = probe(tmp_path, CC="cc -O0")  # as it would be at any level, at a fraction of what -O3 takes
-    (built,) = tmp_path.iterdir()
-    written = built.stat().st_mtime_ns
+    built = sorted(tmp_path.iterdir())
+    assert 1 <= len(built) <= 2  # blocks of 64 samples, and of 128 where the vector unit is wide enough
+    written = [library.stat().st_mtime_ns for library in built]
     assert probe(tmp_path, CC="cc -O0") == first
     assert first.startswith("C kernel")
-    assert built.stat().st_mtime_ns == written
+    assert sorted(tmp_path.iterdir()) == built
+    assert [library.stat().st_mtime_ns for library in built] == written
 
 
 @needs_compiler
