@@ -29,7 +29,7 @@ SAMPLES, LEAST_SAMPLES = 60, 3
 """Training samples whose outputs are compared bit for bit: fewer of a program that takes long."""
 
 MOST_CYCLES_RUN = 200_000_000
-"""Cycles of all samples, by what is predicted; some seconds of simulation a build. A network of a hundred units takes 19 million for each."""
+"""Cycles of all samples, by what is predicted: some seconds of simulation a build. A network of a hundred units takes 19 million each."""
 
 
 def samples_on_device(trial: Trial) -> int:
