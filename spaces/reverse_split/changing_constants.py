@@ -218,7 +218,8 @@ def _cooled(
 def first_steps(image: int, registers: int, largest: int) -> tuple[ConstantStep, ...]:
     """Where annealing begins, before the walks: halves of the image down to a unit, every second one kept; then three times the image, nine
     times, ... up to half of the largest weight, as far as there are registers. Not all weights need be sums of them, but a search that
-    begins where hardly any is finds none at all: of integers, whose unit is the image, a quarter of the searches did not."""
+    begins where hardly any is finds none at all: of integers, whose unit is the image, a quarter of the searches did not. With a
+    `largest` of 0 there are only the halves."""
     steps, room = list(_halving_steps(image, registers)), registers - 1
     if any(step.into == 0 for step in steps):  # the image is gone
         return tuple(steps)
