@@ -19,6 +19,9 @@ Observer = Callable[[OperationInstance, FloatArray, Sequence[FloatArray]], None]
 whoever keeps them. Element numbers of a step may be those of copies
 (`codegen.parallel_loops`): modulo a variable's size they are what they are in the program."""
 
+Storing = Callable[[OperationInstance, FloatArray], FloatArray]
+"""What is stored of the values [.., samples or 1] that a step computes, in an array of the same shape."""
+
 
 @dataclass(frozen=True)
 class FloatRun:
@@ -38,17 +41,19 @@ def run_float(
     features: FloatArray,
     observe: Observer | None = None,
     steps: LoopedSteps | None = None,
+    stored: Storing | None = None,
 ) -> FloatRun:
     """Run the program on `features` [samples, features] (one row of no features when it has no input), in the blocks of
     `sample_blocks`, so that what it needs of memory does not grow with the samples. `observe` hears of every step of every block.
 
-    `steps`: what `float_steps` gives, where the caller has it already.
+    `steps`: what `float_steps` gives, where the caller has it already. `stored`: what a variable holds of what is computed for it, such as
+    the nearest number of a format; all of it by default.
     """
     samples = features.shape[0]
     steps = float_steps(program) if steps is None else steps
     outputs = np.empty((samples, program.result.size))
     for block in sample_blocks(steps.elements_at_once, samples):
-        outputs[block] = _run_block(program, steps, parameters, features[block], observe)
+        outputs[block] = _run_block(program, steps, parameters, features[block], observe, stored)
     return FloatRun(outputs)
 
 
@@ -58,6 +63,7 @@ def _run_block(
     parameters: Mapping[str, FloatArray],
     features: FloatArray,
     observe: Observer | None,
+    stored: Storing | None,
 ) -> FloatArray:
     """The results [samples, elements of the result]."""
     samples = features.shape[0]
@@ -68,6 +74,8 @@ def _run_block(
             for step in executed((part,), {}):
                 read = [_values(source, storage) for source in step.sources]
                 result = _compute(step, read)
+                if stored is not None:
+                    result = stored(step, result)
                 if observe is not None:  # before values that were read may be overwritten
                     observe(step, result, read)
                 _write(step, storage[step.operation.out.variable], result)

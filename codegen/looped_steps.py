@@ -139,6 +139,12 @@ class LoopedSteps:
         return {variable.name: variable.size for variable in self.program.variables}
 
 
+def unrolled(steps: LoopedSteps) -> LoopedSteps:
+    """The same steps, one after the other without loops: for programs of some hundred steps that are executed again and again, since
+    element numbers are then known for every round."""
+    return replace(steps, body=tuple(Step(step, (), ((),) * len(step.sources)) for step in steps))
+
+
 def loop_steps(program: ir.Program) -> LoopedSteps:
     """The steps of a program in its loops. Element numbers that are consecutive share their storage."""
     return LoopedSteps(program, _Resolving(program).body(program.body, {}))

@@ -6,7 +6,8 @@ of none is large). Of other operations sums, products, choices and maxima are kn
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol
 
 import numpy as np
 
@@ -23,6 +24,9 @@ NUMERIC_STEP = 1e-5
 Executed = tuple[OperationInstance, list[FloatArray]]
 """A step, and copies of what it has read."""
 
+Seed = Callable[[FloatArray], FloatArray]
+"""From what was read [elements, samples or 1], the factors [elements, samples] of the sum whose gradients are wanted."""
+
 KNOWN = (ir.MatMul, ir.Conv2D, ir.MaxPool, ir.Binary, ir.Pointwise, ir.TableFunction, ir.Select, ir.Fill)
 
 
@@ -32,64 +36,132 @@ def differentiable(program: ir.Program) -> bool:
 
 
 def parameter_gradients(
-    model: FloatModel, steps: LoopedSteps, features: FloatArray, row: int, seed: Callable[[FloatArray], FloatArray]
+    model: FloatModel, steps: LoopedSteps, features: FloatArray, row: int, seed: Seed
 ) -> dict[str, FloatArray]:
     """For every parameter the gradients [its elements, samples] of a sum of what the operation of number `row` reads when it is executed
-    for the last time. `features`: [samples, features], few enough to be run at once.
+    for the last time. `features`: [samples, features], few enough to be run at once; `seed`: the factors of that sum.
 
-    `seed`: the factors [elements read, samples] of that sum, from what was read [elements read, samples or 1]. ValueError for a program
-    that is not `differentiable`, and where the operation is never executed.
+    ValueError for a program that is not `differentiable`, and where the operation is never executed.
     """
+    return _gradients(model, steps, features, (row, seed), len(features), None)
+
+
+class StoredValues(Protocol):
+    """What variables hold of the values that a program computes for them, and how gradients pass through that."""
+
+    def stored(self, step: OperationInstance, values: FloatArray) -> FloatArray:
+        """What is stored of the `values` [.., samples or 1] that a step computes, of the same shape. Called once for every step, in order."""
+
+    def passed_on(self, number: int, gradient: FloatArray) -> FloatArray:
+        """The gradient [.., samples] by the values that step `number`, counted from 0, computes, from that by what is stored of them."""
+
+
+def summed_gradients(
+    model: FloatModel, steps: LoopedSteps, features: FloatArray, row: int, seed: Seed, rounding: StoredValues
+) -> dict[str, FloatArray]:
+    """`parameter_gradients`, summed over the samples [elements], of a program whose variables hold something else than what is computed."""
+    found = _gradients(model, steps, features, (row, seed), 1, rounding)
+    return {name: gradient[:, 0] for name, gradient in found.items()}
+
+
+def _gradients(
+    model: FloatModel,
+    steps: LoopedSteps,
+    features: FloatArray,
+    wanted: tuple[int, Seed],
+    columns: int,
+    rounding: StoredValues | None,
+) -> dict[str, FloatArray]:
+    """`columns`: those that parameters' gradients have, one for each sample or one in which all are summed."""
     if not differentiable(model.program):
         raise ValueError(f"{model.program.name} has operations whose derivative is not known.")
-    tape = list[Executed]()
+    tape, (row, seed) = list[Executed](), wanted
     run_float(
         model.program,
         model.parameters,
         features,
         lambda step, _, read: tape.append((step, [values.copy() for values in read])),
         steps,
+        None if rounding is None else rounding.stored,
     )
     while tape and tape[-1][0].row != row:
         tape.pop()
     if not tape:
         raise ValueError(f"operation {row} of {model.program.name} is never executed.")
-    wanted = [variable for variable in model.program.variables if variable.role is not ir.Role.INPUT]
-    gradients = {variable.name: np.zeros((variable.size, len(features))) for variable in wanted}
+    gradients = {
+        variable.name: np.zeros((variable.size, columns if variable.name in model.parameters else len(features)))
+        for variable in model.program.variables
+        if variable.role is not ir.Role.INPUT
+    }
     last, read = tape.pop()
     _add(gradients, last, 0, seed(read[0]))
-    for step, values in reversed(tape):
-        _pass_on(gradients, step, values)
+    for number, (step, values) in reversed(list(enumerate(tape))):
+        written = gradients[step.operation.out.variable]
+        after = written[step.out]
+        written[step.out] = 0.0  # what was there before is gone
+        if rounding is not None:
+            after = rounding.passed_on(number, after)
+        if after.any():
+            _pass_on(gradients, step, values, after)
     return {name: gradients[name] for name in model.parameters if name in gradients}
 
 
 def _add(gradients: dict[str, FloatArray], step: OperationInstance, place: int, gradient: FloatArray) -> None:
     """To what a step reads as its operand number `place`."""
     source = step.sources[place]
-    if source.variable in gradients:
-        elements = source.elements.reshape(-1)
-        added, found = gradient.reshape(len(elements), -1), gradients[source.variable]
-        if elements.min() == NOWHERE:
-            elements, added = elements[elements != NOWHERE], added[elements != NOWHERE]
-        if len(np.unique(elements)) == len(elements):
-            found[elements] += added
-        else:
-            np.add.at(found, elements, added)
-
-
-def _pass_on(gradients: dict[str, FloatArray], step: OperationInstance, read: Sequence[FloatArray]) -> None:
-    """The gradient of what a step writes goes to what it reads."""
-    written = gradients[step.operation.out.variable]
-    after = written[step.out]
-    written[step.out] = 0.0  # what was there before is gone
-    if not after.any():
+    if source.variable not in gradients:
         return
+    elements, found = source.elements.reshape(-1), gradients[source.variable]
+    added = gradient.reshape(len(elements), -1)
+    if found.shape[1] == 1:
+        added = added.sum(axis=1, keepdims=True)
+    if source.consecutive:
+        found[int(elements[0]) : int(elements[0]) + len(elements)] += added
+        return
+    if elements.min() == NOWHERE:
+        elements, added = elements[elements != NOWHERE], added[elements != NOWHERE]
+    if len(np.unique(elements)) == len(elements):
+        found[elements] += added
+    else:
+        np.add.at(found, elements, added)
+
+
+def _is_summed(gradients: Mapping[str, FloatArray], step: OperationInstance, place: int) -> bool:
+    """Whether the gradient of an operand has one column for all samples."""
+    variable = step.sources[place].variable
+    return variable in gradients and gradients[variable].shape[1] == 1
+
+
+def _by_first(after: FloatArray, b: FloatArray, summed: bool) -> FloatArray:
+    """The gradient [P, Q, samples or 1] by the first factor of a product of [P, Q, .] and `b` [Q, R, .], from that of the product."""
+    if summed:
+        every = np.broadcast_to(b, (*b.shape[:-1], after.shape[-1]))
+        return np.asarray(np.tensordot(after, every, ((1, 2), (1, 2))))[..., None]
+    if b.shape[-1] == 1:
+        return np.asarray(np.matmul(b[..., 0], after))
+    return np.asarray(np.einsum("prs,qrs->pqs", after, b))
+
+
+def _by_second(a: FloatArray, after: FloatArray, summed: bool) -> FloatArray:
+    """The gradient [Q, R, samples or 1] by the second factor of a product of `a` [P, Q, .] and [Q, R, .], from that of the product."""
+    if summed:
+        every = np.broadcast_to(a, (*a.shape[:-1], after.shape[-1]))
+        return np.asarray(np.tensordot(every, after, ((0, 2), (0, 2))))[..., None]
+    if a.shape[-1] == 1:
+        return np.asarray(np.tensordot(a[..., 0], after, (0, 0)))
+    return np.asarray(np.einsum("pqs,prs->qrs", a, after))
+
+
+def _pass_on(
+    gradients: dict[str, FloatArray], step: OperationInstance, read: Sequence[FloatArray], after: FloatArray
+) -> None:
+    """The gradient of what a step writes goes to what it reads."""
     match step.operation:
         case ir.MatMul() | ir.Conv2D():
-            a, b = (np.broadcast_to(values, (*values.shape[:-1], after.shape[-1])) for values in read)
-            a = np.where((step.sources[0].elements == NOWHERE)[..., None], 0.0, a)
-            _add(gradients, step, 0, np.einsum("prs,qrs->pqs", after, b))
-            _add(gradients, step, 1, np.einsum("pqs,prs->qrs", a, after))
+            outside = step.sources[0].elements == NOWHERE
+            a = np.where(outside[..., None], 0.0, read[0]) if outside.any() else read[0]
+            _add(gradients, step, 0, _by_first(after, read[1], _is_summed(gradients, step, 0)))
+            _add(gradients, step, 1, _by_second(a, after, _is_summed(gradients, step, 1)))
         case ir.Add():
             _add(gradients, step, 0, after)
             _add(gradients, step, 1, after)

@@ -14,7 +14,7 @@ Codes of 4 bits may also be places in a table of 16 integers of 8 bits, which li
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
 import numpy as np
@@ -187,6 +187,10 @@ class ParameterEncoding:
         if self.given is not None and self.given.table is not None:
             return self.given.table
         return self._coded(values, scale).table
+
+    def with_codes(self, codes: IntArray) -> ParameterEncoding:
+        """The encoding with these codes given, of a parameter that already has given ones, in whose table a codebook's stay."""
+        return replace(self, given=GivenCodes(codes, None if self.given is None else self.given.table))
 
     def around(self, values: FloatArray, scale: int) -> tuple[IntArray, IntArray]:
         """For every value the code of the largest integer that is not above it, and of the least one that is above; for what lies beyond

@@ -89,6 +89,22 @@ class FinishesFinalists(ComparesFlips, Protocol):
 
 
 @runtime_checkable
+class TrainsDelivered(Protocol):
+    """Ability: what is delivered may be trained with the labels once it is chosen, at no other cost than it has."""
+
+    @property
+    def trains_delivered(self) -> bool:
+        """Whether that is asked for."""
+
+    def trained(self, assignment: Assignment) -> Assignment:
+        """The trained candidate of a candidate. Measuring it trains it, which takes from seconds to minutes."""
+
+    def paired_errors(self, first: Trial, second: Trial) -> PairedFlips | None:
+        """To how many made-up inputs, which are samples with noise, either gives another class than the sample's label; None where no class is
+        given, and where that would take too long."""
+
+
+@runtime_checkable
 class CountsSamples(Protocol):
     """Ability: accuracies are shares of samples."""
 

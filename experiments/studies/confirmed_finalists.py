@@ -25,6 +25,7 @@ from kilotune.experiments.studies.measured_finalists import (
     measured_finalists,
     with_best,
 )
+from kilotune.experiments.studies.trained_finalists import trained_finalist
 from kilotune.search.front import Ranking
 from kilotune.search.result import Result
 from kilotune.search.space import Trial, asks_for_front
@@ -47,7 +48,19 @@ def chosen_finalist(
 ) -> MeasuredFinalists:
     """The finalist to be delivered: by what is linked where that is limited; else the best once some are finished, or the procedure's
     answer, `paper`, where that best is as expensive and not surely more precise; else by its time on the device (`measured_finalists`).
-    None are compared once `is_over`. `tell` hears what is being done."""
+    Where that is asked for, it is then trained (`trained_finalist`). None are compared once `is_over`. `tell` hears what is being done."""
+    chosen = _untrained_finalist(problem, study, result, paper, is_over, tell)
+    return trained_finalist(problem, study, chosen, is_over, tell) or chosen
+
+
+def _untrained_finalist(
+    problem: Problem,
+    study: Study,
+    result: Result,
+    paper: Trial | None,
+    is_over: Callable[[], bool],
+    tell: Callable[[str], None],
+) -> MeasuredFinalists:
     linked = linked_finalist(problem, study, result, is_over, tell)
     if linked is not None:
         return linked

@@ -26,12 +26,13 @@ from functools import cached_property
 import numpy as np
 
 from kilotune.codegen.arrays import FloatArray, IntArray
-from kilotune.codegen.fixed.encoding import GivenCodes, ParameterEncoding, stored_integers
+from kilotune.codegen.fixed.encoding import ParameterEncoding
 from kilotune.codegen.fixed.table import FixedBatch
 from kilotune.evaluators.fixed_point.measuring import FixedPointEvaluator
 from kilotune.evaluators.fixed_point.similar_inputs import similar_inputs
 from kilotune.spaces.shiftry.candidates import ShiftryCandidates
 from kilotune.spaces.shiftry.formats import DEMOTED_BITS
+from kilotune.spaces.shiftry.given_codes import given_codes, stored_parameters
 
 INPUTS_A_SAMPLE = 4
 """Similar inputs that are made for each training sample."""
@@ -112,7 +113,7 @@ class CodeFitting:
     def candidates_a_fit(self) -> float:
         """About as many candidates as are measured on the training samples alone while one is fitted."""
         task = self._formats.task
-        weights = sum(np.count_nonzero(values) for _, values in self._parameters())
+        weights = sum(np.count_nonzero(values) for _, values in stored_parameters(self._formats))
         inputs = len(self._evaluator.task.features) / len(task.features)
         return 1.0 + RELATIVE_TIME * USUAL_MOVES * weights * inputs
 
@@ -142,21 +143,12 @@ class CodeFitting:
 
     def given(self, batch: FixedBatch) -> dict[int, ParameterEncoding]:
         """By column the codes of a single candidate as they are rounded now, of all parameters of at most 8 bits."""
-        encodings = dict[int, ParameterEncoding]()
-        for column, values in self._parameters():
-            encoding, scale = batch.encoding(0, column), int(batch.scales[0, column])
-            if encoding is not None:
-                table = encoding.table(values, scale) if encoding.codebook else None
-                encodings[column] = replace(encoding, given=GivenCodes(encoding.codes(values, scale), table))
-            elif batch.bits[0, column] == DEMOTED_BITS:
-                codes = stored_integers(values, DEMOTED_BITS, scale, None)
-                encodings[column] = ParameterEncoding(DEMOTED_BITS, given=GivenCodes(codes))
-        return encodings
+        return given_codes(self._formats, batch, DEMOTED_BITS)
 
     def _around(self, batch: FixedBatch) -> Iterator[tuple[Weight, NearCodes]]:
         """The code below every weight that may move, and the one above; of sparse matrices only stored weights move."""
         encodings = self.given(batch)
-        for column, values in self._parameters():
+        for column, values in stored_parameters(self._formats):
             if column not in encodings:
                 continue
             below, above = encodings[column].around(values, int(batch.scales[0, column]))
@@ -168,17 +160,10 @@ class CodeFitting:
         self, batch: FixedBatch, encodings: Mapping[int, ParameterEncoding], weights: Sequence[Weight]
     ) -> list[NearCodes]:
         """The codes beside those that some weights have."""
-        values, scales = dict(self._parameters()), batch.scales[0].tolist()
+        values, scales = dict(stored_parameters(self._formats)), batch.scales[0].tolist()
         return [
             encodings[w.column].beside(code_of(encodings, w), values[w.column], int(scales[w.column])) for w in weights
         ]
-
-    def _parameters(self) -> Iterator[tuple[int, FloatArray]]:
-        """Column and values of every parameter."""
-        task, stored = self._formats.task, self._formats.evaluator.footprint.storage
-        for column, variable in enumerate(task.program.variables):
-            if variable.name in stored:
-                yield column, np.reshape(task.parameters[variable.name], variable.shape)
 
     def _bettered(
         self,

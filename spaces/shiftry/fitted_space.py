@@ -1,13 +1,15 @@
-"""Shiftry's problem with one more decision: whether the codes of weights are those that each is rounded to, or fitted to the program.
+"""Shiftry's problem with one more decision: whether the codes of weights are those that each is rounded to, fitted to the program, or
+trained with the labels.
 
-Fitting takes seconds for a candidate (`fitted_codes`), measuring one without it less than a millisecond. So it is for a few good
-candidates: searches look at formats (the flat view), and `refine` has those fitted that it settles at.
+Fitting takes seconds for a candidate (`fitted_codes`), training some more (`trained_codes`), measuring one without either less than a
+millisecond. So they are for a few good candidates: searches look at formats (the flat view), `refine` has those fitted that it settles at,
+and what is delivered in the end may be trained.
 """
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 
 from kilotune.codegen.fixed.encoding import ParameterEncoding
@@ -29,29 +31,38 @@ from kilotune.spaces.shiftry.fitted_front import Promising, search_fitted_front
 from kilotune.spaces.shiftry.kept_codes import packed, unpacked
 from kilotune.spaces.shiftry.known_candidates import FrontQuestion
 from kilotune.spaces.shiftry.space import ShiftrySpace
+from kilotune.spaces.shiftry.trained_codes import CodeTraining, why_not_trained
 
 CODES = "codes of weights"
 """The decision. No variable has a name with spaces."""
 
-ROUNDED, FITTED = "rounded", "fitted"
+ROUNDED, FITTED, TRAINED = "rounded", "fitted", "trained"
 
 SEMANTICS = 4
 """Version of how codes are fitted and what is then measured, part of the fingerprint. 2: codes go on from where
 they end on either side of their weights; 3: flips are expected by what happens on inputs that they are not fitted to, too; 4: fitted are
 the margins, on inputs with small ones, instead of the flips to be expected."""
 
+TRAINING_SEMANTICS = 1
+"""Version of how codes are trained, part of the fingerprint where they are."""
+
 
 class FittedSpace:
-    """Formats first, then whether codes are fitted. A candidate that does not say so has rounded ones."""
+    """Formats first, then whether codes are fitted or trained. A candidate that does not say so has rounded ones."""
 
     name = "shiftry"
     prefers_flat = True
-    why_no_model = "of codes that are fitted: leave --fitted out, or choose another strategy"
+    why_no_model = "of codes that are fitted or trained: leave --fitted and --trained out, or choose another strategy"
 
-    def __init__(self, formats: ShiftrySpace) -> None:
-        """`formats`: the problem without fitting."""
-        self.formats = formats
-        self._fitting, self._fresh = CodeFitting(formats), FreshInputs(formats.evaluator)
+    def __init__(self, formats: ShiftrySpace, ways: Sequence[str] = (FITTED,)) -> None:
+        """`formats`: the problem with rounded codes; `ways`: what else codes may be, of FITTED and TRAINED. ValueError where they cannot be
+        trained."""
+        reason = why_not_trained(formats.task) if TRAINED in ways else None
+        if reason is not None:
+            raise ValueError(f"--trained: expected a model whose codes can be trained, found {formats.task.program.name}: {reason}.")
+        self.formats, self.ways = formats, tuple(ways)
+        self._makers: Mapping[str, CodeFitting | CodeTraining] = {FITTED: CodeFitting(formats), TRAINED: CodeTraining(formats)}
+        self._fresh = FreshInputs(formats.evaluator)
         self._known: dict[tuple[Option, ...], FixedBatch] = {}
 
     @property
@@ -96,11 +107,12 @@ class FittedSpace:
     @cached_property
     def fingerprint(self) -> str:
         """Hash of the task and the options."""
-        return fingerprint("shiftry with fitted codes", SEMANTICS, self.formats.fingerprint)
+        trained = () if TRAINED not in self.ways else (self.ways, TRAINING_SEMANTICS)
+        return fingerprint("shiftry with fitted codes", SEMANTICS, self.formats.fingerprint, *trained)
 
     def start(self) -> FlatState:
         """Nothing decided."""
-        decisions = (*self.formats.decisions, Decision(CODES, (ROUNDED, FITTED)))
+        decisions = (*self.formats.decisions, Decision(CODES, (ROUNDED, *self.ways)))
         return FlatState(decisions, self.formats.least_loss)
 
     def in_order(self, answers: Assignment) -> dict[str, Option]:
@@ -113,8 +125,10 @@ class FittedSpace:
         return self.formats
 
     def finished(self, candidate: Assignment, measurement: Measurement) -> Assignment | None:
-        """The candidate with fitted codes; None for one that breaks a limit on what they do not change, by the measurement, which may know
-        more of it than is estimated."""
+        """The candidate with fitted codes; None where none are, and for one that breaks a limit on what they do not change, by the
+        measurement, which may know more of it than is estimated."""
+        if FITTED not in self.ways:
+            return None
         costs = self.costs([candidate])[0]
         costs = {name: measurement.metrics.get(name, cost) for name, cost in costs.items()}
         if any(limit.metric in costs and limit.violation(costs) > 0.0 for limit in self.constraints):
@@ -136,14 +150,19 @@ class FittedSpace:
 
     def front_search(self, seed: int) -> Procedure:
         """The front of rounded candidates, and between them those fitted that promise most; see `spaces.shiftry.fitted_front`."""
+        rounded = self.formats.front_search(seed)
+        if FITTED not in self.ways:
+            return rounded
         asked = FrontQuestion.whole(self.objectives, self.reference_point)
-        known, rounded = Promising(Ranking.of(self), asked.reference), self.formats.front_search(seed)
+        known = Promising(Ranking.of(self), asked.reference)
         return search_fitted_front(known, rounded, lambda one: {**one, CODES: FITTED}, self.candidates_a_fit)
 
     @property
     def candidates_a_fit(self) -> float:
         """About as many rounded candidates as are measured while one is fitted."""
-        return self._fitting.candidates_a_fit
+        fitting = self._makers[FITTED]
+        assert isinstance(fitting, CodeFitting)
+        return fitting.candidates_a_fit
 
     def core(self) -> dict[str, list[Option]] | None:
         """That of the flat view."""
@@ -151,29 +170,31 @@ class FittedSpace:
 
     def lower(self, batch: Sequence[Assignment]) -> FixedBatch:
         """The fixed-point programs of complete assignments: of several ones rounded ones only. ValueError for others."""
-        if len(batch) == 1 and _is_fitted(batch[0]):
-            return self._fitted(batch[0], recalled=True)
-        if any(map(_is_fitted, batch)):
-            raise ValueError("Programs with fitted codes have encodings of their own: expected one at a time.")
+        if len(batch) == 1 and _has_own_codes(batch[0]):
+            return self._with_own_codes(batch[0], recalled=True)
+        if any(map(_has_own_codes, batch)):
+            raise ValueError("Programs with codes of their own have encodings of their own: expected one at a time.")
         return self.formats.lower([_formats_of(candidate) for candidate in batch])
 
-    def _fitted(self, candidate: Assignment, recalled: bool) -> FixedBatch:
-        """`recalled`: codes that another process has fitted are taken from the cache. Not in a search, whose time is compared."""
-        formats = _formats_of(candidate)
-        key = tuple(formats[decision.name] for decision in self.formats.decisions)
+    def _with_own_codes(self, candidate: Assignment, recalled: bool) -> FixedBatch:
+        """`recalled`: codes that another process has made are taken from the cache. Not in a search, whose time is compared."""
+        formats, way = _formats_of(candidate), str(candidate[CODES])
+        key = (way, *(formats[decision.name] for decision in self.formats.decisions))
         if key not in self._known:
             rounded = self.formats.lower([formats])
             self._known[key] = with_encodings(rounded, [self._encodings(rounded, key, recalled)])
         return self._known[key]
 
     def _encodings(
-        self, rounded: FixedBatch, formats: tuple[Option, ...], recalled: bool
+        self, rounded: FixedBatch, key: tuple[Option, ...], recalled: bool
     ) -> dict[int, ParameterEncoding]:
-        name = fingerprint("fitted codes", SEMANTICS, self._code, self.fingerprint, formats)
+        """`key`: the way, and the formats."""
+        maker = self._makers[str(key[0])]
+        name = fingerprint("codes of their own", SEMANTICS, TRAINING_SEMANTICS, self._code, self.formats.fingerprint, key)
         with contextlib.closing(EvaluationCache()) as cache:
-            known = unpacked(cache.artefact(name), self._fitting.given(rounded)) if recalled else None
+            known = unpacked(cache.artefact(name), maker.given(rounded)) if recalled else None
             if known is None:
-                known = self._fitting.encodings(rounded)
+                known = maker.encodings(rounded)
                 cache.keep_artefact(name, packed(known))
         return known
 
@@ -195,17 +216,17 @@ class FittedSpace:
         return self._measured(batch, hurdle)
 
     def _measured(self, batch: Sequence[Assignment], hurdle: Hurdle | None) -> list[Measurement]:
-        plain = [_formats_of(candidate) for candidate in batch if not _is_fitted(candidate)]
+        plain = [_formats_of(candidate) for candidate in batch if not _has_own_codes(candidate)]
         found = iter(self.formats.evaluate(plain) if hurdle is None else self.formats.evaluate_against(plain, hurdle))
         return [
-            Measurement(self._metrics(self._fitted(candidate, recalled=False)))
-            if _is_fitted(candidate)
+            Measurement(self._metrics(self._with_own_codes(candidate, recalled=False)))
+            if _has_own_codes(candidate)
             else next(found)
             for candidate in batch
         ]
 
     def _metrics(self, fitted: FixedBatch) -> Metrics:
-        """What a candidate with fitted codes is like, whose errors on the training samples are smaller than elsewhere."""
+        """What a candidate with codes of its own is like, whose errors on the training samples are smaller than elsewhere."""
         metrics = self.evaluator.measure(fitted)[0]
         if "expected_flips" not in metrics:
             return metrics
@@ -221,8 +242,8 @@ class FittedSpace:
         return self.formats.placed(_formats_of(assignment))
 
 
-def _is_fitted(candidate: Assignment) -> bool:
-    return candidate.get(CODES) == FITTED
+def _has_own_codes(candidate: Assignment) -> bool:
+    return candidate.get(CODES, ROUNDED) != ROUNDED
 
 
 def _formats_of(candidate: Assignment) -> dict[str, Option]:

@@ -282,7 +282,7 @@ class PrunedSpace:
         """The fronts of all models in turns, as one front; with fitted codes between them where these may be."""
         asked = FrontQuestion.whole(self.objectives, self.reference_point)
         rounded = self._rounded_fronts(asked, seed)
-        if not isinstance(self.whole, FittedSpace):
+        if not isinstance(self.whole, FittedSpace) or FITTED not in self.whole.ways:
             return rounded
         return search_fitted_front(
             Promising(Ranking.of(self), asked.reference),

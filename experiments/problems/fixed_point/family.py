@@ -112,6 +112,13 @@ FAMILY = SpaceFamily(
             " one below or above its weight, until margins between classes are nearest to the float model's  [default: no]",
         ),
         click.Option(
+            ["--trained/--no-trained"],
+            default=None,
+            help="shiftry: whether the weights of what is found may be trained with the labels of the training samples, for the formats that"
+            " it has (quantisation-aware training): where made-up inputs like these samples get their class more often, that is delivered"
+            "  [default: no]",
+        ),
+        click.Option(
             ["--pruned/--no-pruned"],
             default=None,
             help="shiftry, strategies front (with --front) and refine (within limits): whether units of hidden layers may be left out,"

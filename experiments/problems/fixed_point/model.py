@@ -22,7 +22,7 @@ from kilotune.evaluators.cost_model import Timing
 from kilotune.evaluators.device import Device
 from kilotune.evaluators.devices import cost_table, device_from_json
 from kilotune.evaluators.fixed_point.class_scores import ClassScore
-from kilotune.evaluators.fixed_point.fresh_inputs import Finalist, PairedFlips, paired_flips
+from kilotune.evaluators.fixed_point.fresh_inputs import Finalist, PairedFlips, paired_errors, paired_flips
 from kilotune.evaluators.fixed_point.measuring import Task
 from kilotune.experiments.problems.device_check import DeviceCheck
 from kilotune.experiments.requests.request import TuneRequest, stored_fields
@@ -50,7 +50,8 @@ FASTEST = "latency"
 class ModelOptions:
     """What the command line says of a fixed-point program. `device`: as `evaluators.devices.Device.as_json` writes it;
     `validation`: the share of the training samples that the search does not see. `narrow`, `truer`, `finer`, `codebook`, `offsets`, `wide`
-    and `front`: as `ShiftryOptions` has them; `fitted`: whether codes may be fitted (`FittedSpace`); `equalise`: whether
+    and `front`: as `ShiftryOptions` has them; `fitted` and `trained`: whether codes may be fitted, and those of what is delivered trained
+    (`FittedSpace`); `equalise`: whether
     layers are balanced first (`codegen.equalisation`); `pruned`: whether units of layers may be left out (`PrunedSpace`); studies from
     before they were there
     have none of them. `seedot_drop` and `seedot_loss`: what --drop and --loss say to seedot, which has no permitted loss of its own;
@@ -82,6 +83,7 @@ class ModelOptions:
     offsets: bool = False
     wide: bool = False
     fitted: bool = False
+    trained: bool = False
     equalise: bool = False
     pruned: bool = False
     seedot_drop: float | None = None
@@ -239,6 +241,12 @@ class TunedModel:
         pair = (first.assignment, second.assignment)
         one, other = (Finalist(self.of_candidate(a).space.evaluator, self.lower(a)) for a in pair)
         return paired_flips(one, other)
+
+    def paired_errors(self, first: Trial, second: Trial) -> PairedFlips | None:
+        """To how many of the same made-up inputs two candidates give another class than the label of the sample that they are like."""
+        pair = (first.assignment, second.assignment)
+        one, other = (Finalist(self.of_candidate(a).space.evaluator, self.lower(a)) for a in pair)
+        return paired_errors(one, other)
 
 
 def task_of(

@@ -37,6 +37,7 @@ OF_FORMATS = MappingProxyType(
                 "wide",
                 "equalise",
                 "fitted",
+                "trained",
                 "pruned",
                 "front",
             )
@@ -82,6 +83,8 @@ def read_options(space: str, asked: CommandOptions) -> dict[str, Any]:
     _check_decided(space, options)
     if options.pruned:
         _check_pruned(space, options)
+    if options.trained and (space != "shiftry" or front):
+        raise ValueError(f"--trained: expected the space shiftry without --front, found {'--front' if front else space}.")
     if front:  # refused here, not when the model has been loaded
         ShiftryOptions(timing=options.timing, objective=options.objective, front=front)
     return {**dataclasses.asdict(options), "front": list(front)}

@@ -50,7 +50,7 @@ from kilotune.spaces.limits import FixedPointOptions
 from kilotune.spaces.objectives import LINKED
 from kilotune.spaces.seedot.space import SeeDotOptions, SeeDotSpace
 from kilotune.spaces.shiftry.candidates import ShiftryOptions
-from kilotune.spaces.shiftry.fitted_space import CODES, FITTED, FittedSpace
+from kilotune.spaces.shiftry.fitted_space import CODES, FITTED, ROUNDED, TRAINED, FittedSpace
 from kilotune.spaces.shiftry.models_in_turns import WHOLE_FIRST
 from kilotune.spaces.shiftry.program_decisions import ROUNDING
 from kilotune.spaces.shiftry.pruned_models import can_be_smaller
@@ -121,6 +121,15 @@ class ModelProblem(TunedModel):
         """Whether codes may be fitted."""
         return self.options.fitted
 
+    @property
+    def trains_delivered(self) -> bool:
+        """Whether codes of what is delivered may be trained."""
+        return self.options.trained
+
+    def trained(self, assignment: Assignment) -> Assignment:
+        """The candidate of the same formats with trained codes."""
+        return {**assignment, CODES: TRAINED}
+
     def check_output(self, folder: Path) -> None:
         """The folder must be new, empty, or of an earlier export."""
         check_export(self, folder, project_target(self.usual_target))
@@ -162,7 +171,7 @@ class ModelProblem(TunedModel):
         lines += [*([flips] if flips else []), *([room.sentence()] if room else [])]
         lines += [self._relative_exponents()] if self.without_scores else []
         lines += [self._units_left(trial)] if self.options.pruned else []
-        lines += [_codes_of(trial)] if self.options.fitted else []
+        lines += [_codes_of(self.options, trial)] if self.options.fitted or self.options.trained else []
         grid = self.bundle.result_grid
         if grid is not None:
             lines.append(f"Errors are counted in steps of the file's results; a step is {grid.step:g}.")
@@ -236,9 +245,14 @@ class ModelProblem(TunedModel):
         return None if data is None else self.space.evaluator.on(task_of(self.bundle, data, self.space.task.score))
 
 
-def _codes_of(trial: Trial) -> str:
-    if trial.assignment.get(CODES) == FITTED:
+def _codes_of(options: ModelOptions, trial: Trial) -> str:
+    codes = trial.assignment.get(CODES, ROUNDED)
+    if codes == TRAINED:
+        return "Codes of weights: trained with the labels, so classes need not be the float model's."
+    if codes == FITTED:
         return "Codes of weights: fitted, so that margins between classes are nearest to the float model's."
+    if not options.fitted:
+        return "Codes of weights: rounded; trained ones were not better, or there was no time to train them."
     return "Codes of weights: rounded; no fit was better, or the search had not settled at what to fit (more trials let it)."
 
 
@@ -356,7 +370,8 @@ def _formats(task: Task, options: ModelOptions, code: CodeSize | None = None) ->
     )
     decided |= {option: getattr(options, option) for option in own} | {"front": tuple(options.front)}
     formats = ShiftrySpace(task, ShiftryOptions(**decided))
-    return FittedSpace(formats) if options.fitted else formats
+    ways = [way for way, asked in ((FITTED, options.fitted), (TRAINED, options.trained)) if asked]
+    return FittedSpace(formats, ways) if ways else formats
 
 
 def _parts(bundle: Bundle, share: float, seed: int) -> tuple[Dataset | None, Dataset | None]:

@@ -1,0 +1,69 @@
+"""What is delivered, trained with the labels once it is chosen.
+
+Training needs formats, and changes none, nor any byte or cycle. So it comes last. A search and its finalists are ranked by how nearly they do
+what the float model does. What is trained may do otherwise and be right more often, so the two are told apart by labels: on made-up inputs
+that are training samples with noise, who gives fewer of them another class than the sample's label, beyond chance (the exact sign test of
+those that only one of the two gets wrong).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+from kilotune.experiments.problems.problem import Problem, TrainsDelivered
+from kilotune.experiments.studies.command_time import made_in_time, unheard
+from kilotune.experiments.studies.finished_finalists import NEW, record_new
+from kilotune.experiments.studies.measured_finalists import MeasuredFinalists, keep_finalist, with_best
+from kilotune.search.front import Ranking
+from kilotune.search.space import Trial, asks_for_front
+from kilotune.search.statistics import SIGNIFICANCE, sign_test_p
+from kilotune.search.study import Study
+
+
+def trained_finalist(
+    problem: Problem,
+    study: Study,
+    chosen: MeasuredFinalists,
+    is_over: Callable[[], bool],
+    tell: Callable[[str], None] = unheard,
+) -> MeasuredFinalists | None:
+    """The trained candidate of what was chosen, kept with the study, of which it becomes a trial. None where none is asked for, where the
+    trained one breaks a limit or is not surely right more often, where that cannot be told, and once `is_over`."""
+    best = chosen.result.best
+    if not isinstance(problem, TrainsDelivered) or not problem.trains_delivered or asks_for_front(problem.space):
+        return None
+    if best is None or not (chosen.result.feasible and chosen.kept) or problem.trained(best.assignment) == best.assignment:
+        return None
+    tell("training the weights of what was found with the labels")
+    trained = made_in_time(is_over, partial(_measured, problem, study, best))
+    if trained is None:
+        return None
+    if trained.number == NEW:
+        record_new(study, [trained])
+        trained = study.book.trial_of(trained.assignment) or trained
+    if not trained.metrics or Ranking.of(study.space).violation(trained.measurement):
+        return None
+    found = made_in_time(is_over, partial(problem.paired_errors, best, trained))
+    if found is None or found.only_second >= found.only_first:
+        return None
+    if sign_test_p(found.only_second, found.only_first) >= SIGNIFICANCE:
+        return None
+    keep_finalist(study, trained, study.result().best or best, also_if_proved=True)
+    said = (
+        f"Trial {trained.number} is trial {best.number} trained with the labels: of {found.inputs} made-up inputs, which are training samples "
+        f"with noise, it gives {found.both + found.only_second} another class than the sample's label, and that one "
+        f"{found.both + found.only_first}."
+    )
+    said = said if chosen.said is None else f"{chosen.said} {said}"
+    return MeasuredFinalists(with_best(chosen.result, trained, problem.space.objectives[0]), said)
+
+
+def _measured(problem: TrainsDelivered, study: Study, best: Trial) -> Trial:
+    """The trained candidate of a trial."""
+    candidate = problem.trained(best.assignment)
+    known = study.book.trial_of(candidate)
+    if known is not None:
+        return known
+    (measurement,) = study.space.evaluate([candidate])
+    return Trial(NEW, candidate, measurement)
