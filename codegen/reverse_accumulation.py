@@ -50,7 +50,7 @@ class StoredValues(Protocol):
     """What variables hold of the values that a program computes for them, and how gradients pass through that."""
 
     def stored(self, step: OperationInstance, values: FloatArray) -> FloatArray:
-        """What is stored of the `values` [.., samples or 1] that a step computes, of the same shape. Called once for every step, in order."""
+        """What is stored of the `values` [.., samples or 1] that a step computes, of that shape. Asked once for every step, in order."""
 
     def passed_on(self, number: int, gradient: FloatArray) -> FloatArray:
         """The gradient [.., samples] by the values that step `number`, counted from 0, computes, from that by what is stored of them."""
@@ -129,7 +129,7 @@ def _add(gradients: dict[str, FloatArray], step: OperationInstance, place: int, 
 def _is_summed(gradients: Mapping[str, FloatArray], step: OperationInstance, place: int) -> bool:
     """Whether the gradient of an operand has one column for all samples."""
     variable = step.sources[place].variable
-    return variable in gradients and gradients[variable].shape[1] == 1
+    return variable is not None and variable in gradients and gradients[variable].shape[1] == 1
 
 
 def _by_first(after: FloatArray, b: FloatArray, summed: bool) -> FloatArray:

@@ -18,7 +18,12 @@ from kilotune.codegen import ir
 from kilotune.codegen.arrays import FloatArray
 from kilotune.codegen.fixed.table import FixedBatch
 from kilotune.evaluators.fixed_point.measuring import FixedPointEvaluator, Task
-from kilotune.evaluators.fixed_point.similar_inputs import MOST_TOUCHED, inputs_for_margins, labelled_inputs, similar_inputs
+from kilotune.evaluators.fixed_point.similar_inputs import (
+    MOST_TOUCHED,
+    inputs_for_margins,
+    labelled_inputs,
+    similar_inputs,
+)
 
 SEED = 1
 """Other inputs than those that margins are taken of and codes are fitted to."""
@@ -36,8 +41,8 @@ MOST_TOUCHED_PAIRED = 2 * MOST_TOUCHED
 """Values that the float program may write and read on them: 0.2 to 2 CPU-seconds with both programs (measured on bundled models)."""
 
 LABELLED_NOISE = 0.45
-"""Standard deviations of a feature that inputs with the label of a sample are away from it. More than codes are trained with: of 24 cases of
-generated models the best of rounded, fitted and trained codes on test samples was so chosen in 22, with as much noise as in training in 20."""
+"""Standard deviations of a feature that inputs with the label of a sample are away from it. More than codes are trained with: so the best
+of rounded, fitted and trained codes on test samples was chosen in 22 of 24 cases of generated models, with as much as in training in 20."""
 
 MOST_FEATURES = 1 << 24
 """Numbers that these inputs have together: 128 MB."""
@@ -90,7 +95,7 @@ def _affordable(samples: FixedPointEvaluator) -> int:
     if task.program.result_kind is not ir.ResultKind.CLASS:
         return 0
     affordable = MOST_TOUCHED_PAIRED // max(1, samples.simulator.steps.elements_touched)
-    return min(MOST_PAIRED, affordable, MOST_FEATURES // max(1, task.features.shape[1]))
+    return int(min(MOST_PAIRED, affordable, MOST_FEATURES // max(1, task.features.shape[1])))
 
 
 def _paired(task: Task, left: npt.NDArray[np.bool_], right: npt.NDArray[np.bool_]) -> PairedFlips:

@@ -46,8 +46,8 @@ def similar_inputs(features: FloatArray, count: int, seed: int = 0) -> FloatArra
 def labelled_inputs(
     features: FloatArray, labels: FloatArray, count: int, noise: float, seed: int
 ) -> tuple[FloatArray, FloatArray]:
-    """`count` inputs [count, features] that are samples with noise of so many standard deviations of each feature, and the labels [count] of
-    these samples (vicinal risk: Chapelle et al., NIPS 2000); the same ones for the same seed."""
+    """`count` inputs [count, features] that are samples with noise of so many standard deviations of each feature, and the labels [count]
+    of these samples (vicinal risk: Chapelle et al., NIPS 2000); the same ones for the same seed."""
     rng = np.random.default_rng(seed)
     chosen = rng.integers(len(features), size=count)
     inputs = features[chosen] + noise * features.std(axis=0) * rng.standard_normal((count, features.shape[1]))

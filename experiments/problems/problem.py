@@ -100,8 +100,8 @@ class TrainsDelivered(Protocol):
         """The trained candidate of a candidate. Measuring it trains it, which takes from seconds to minutes."""
 
     def paired_errors(self, first: Trial, second: Trial) -> PairedFlips | None:
-        """To how many made-up inputs, which are samples with noise, either gives another class than the sample's label; None where no class is
-        given, and where that would take too long."""
+        """To how many made-up inputs, which are samples with noise, either gives another class than the sample's label; None where no class
+        is given, and where that would take too long."""
 
 
 @runtime_checkable

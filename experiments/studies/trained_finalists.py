@@ -1,9 +1,9 @@
 """What is delivered, trained with the labels once it is chosen.
 
-Training needs formats, and changes none, nor any byte or cycle. So it comes last. A search and its finalists are ranked by how nearly they do
-what the float model does. What is trained may do otherwise and be right more often, so the two are told apart by labels: on made-up inputs
-that are training samples with noise, who gives fewer of them another class than the sample's label, beyond chance (the exact sign test of
-those that only one of the two gets wrong).
+Training needs formats, and changes none, nor any byte or cycle. So it comes last. A search and its finalists are ranked by how nearly they
+do what the float model does. What is trained may do otherwise and be right more often, so the two are told apart by labels: on made-up
+inputs that are training samples with noise, who gives fewer of them another class than the sample's label, beyond chance (the exact sign
+test of those that only one of the two gets wrong).
 """
 
 from __future__ import annotations
@@ -33,7 +33,11 @@ def trained_finalist(
     best = chosen.result.best
     if not isinstance(problem, TrainsDelivered) or not problem.trains_delivered or asks_for_front(problem.space):
         return None
-    if best is None or not (chosen.result.feasible and chosen.kept) or problem.trained(best.assignment) == best.assignment:
+    if (
+        best is None
+        or not (chosen.result.feasible and chosen.kept)
+        or problem.trained(best.assignment) == best.assignment
+    ):
         return None
     tell("training the weights of what was found with the labels")
     trained = made_in_time(is_over, partial(_measured, problem, study, best))
@@ -51,8 +55,8 @@ def trained_finalist(
         return None
     keep_finalist(study, trained, study.result().best or best, also_if_proved=True)
     said = (
-        f"Trial {trained.number} is trial {best.number} trained with the labels: of {found.inputs} made-up inputs, which are training samples "
-        f"with noise, it gives {found.both + found.only_second} another class than the sample's label, and that one "
+        f"Trial {trained.number} is trial {best.number} trained with the labels: of {found.inputs} made-up inputs, which are training "
+        f"samples with noise, it gives {found.both + found.only_second} another class than the sample's label, and that one "
         f"{found.both + found.only_first}."
     )
     said = said if chosen.said is None else f"{chosen.said} {said}"

@@ -59,9 +59,14 @@ class FittedSpace:
         trained."""
         reason = why_not_trained(formats.task) if TRAINED in ways else None
         if reason is not None:
-            raise ValueError(f"--trained: expected a model whose codes can be trained, found {formats.task.program.name}: {reason}.")
+            raise ValueError(
+                f"--trained: expected a model whose codes can be trained, found {formats.task.program.name}: {reason}."
+            )
         self.formats, self.ways = formats, tuple(ways)
-        self._makers: Mapping[str, CodeFitting | CodeTraining] = {FITTED: CodeFitting(formats), TRAINED: CodeTraining(formats)}
+        self._makers: Mapping[str, CodeFitting | CodeTraining] = {
+            FITTED: CodeFitting(formats),
+            TRAINED: CodeTraining(formats),
+        }
         self._fresh = FreshInputs(formats.evaluator)
         self._known: dict[tuple[Option, ...], FixedBatch] = {}
 
@@ -185,12 +190,12 @@ class FittedSpace:
             self._known[key] = with_encodings(rounded, [self._encodings(rounded, key, recalled)])
         return self._known[key]
 
-    def _encodings(
-        self, rounded: FixedBatch, key: tuple[Option, ...], recalled: bool
-    ) -> dict[int, ParameterEncoding]:
+    def _encodings(self, rounded: FixedBatch, key: tuple[Option, ...], recalled: bool) -> dict[int, ParameterEncoding]:
         """`key`: the way, and the formats."""
         maker = self._makers[str(key[0])]
-        name = fingerprint("codes of their own", SEMANTICS, TRAINING_SEMANTICS, self._code, self.formats.fingerprint, key)
+        name = fingerprint(
+            "codes of their own", SEMANTICS, TRAINING_SEMANTICS, self._code, self.formats.fingerprint, key
+        )
         with contextlib.closing(EvaluationCache()) as cache:
             known = unpacked(cache.artefact(name), maker.given(rounded)) if recalled else None
             if known is None:

@@ -3,12 +3,10 @@
 Fitted codes (`fitted_codes`) keep what the float model does, its mistakes on new samples too. With labels at hand a program of few bits may
 become as right as the float model where it cannot be alike, and more so where that has learnt its samples by heart. In each step the float
 program runs on some samples with noise, with the numbers that codes stand for as its weights, and with values in the formats of their
-variables; gradients pass through rounding as if it were not there (the straight-through estimator: Bengio, Leonard and Courville,
-arXiv:1308.3432; Jacob et al., CVPR 2018). Samples with noise have the sample's label (vicinal risk: Chapelle et al., NIPS 2000). The loss is
-the cross entropy with smoothed labels, at a temperature that is learnt besides, since codes cannot grow (Guo et al., ICML 2017). Adam
-(Kingma and Ba, ICLR 2015) moves weights by shares of their parameter's root mean square, and slows down as a cosine does.
-
-Where a value leaves its format, the program wraps around, and no gradient passes: a push that grows with the loss keeps values inside.
+variables; gradients pass through rounding as if it were not there (Jacob et al., CVPR 2018; `format_values`). Samples with noise have the
+sample's label (vicinal risk: Chapelle et al., NIPS 2000). The loss is the cross entropy with smoothed labels, at a temperature that is
+learnt besides, since codes cannot grow (Guo et al., ICML 2017). Adam (Kingma and Ba, ICLR 2015) moves weights by shares of their
+parameter's root mean square, and slows down as a cosine does.
 
 Gradients are rounded to some bits before they are used, so that the last digits of sums, which hang on the machine, do not decide about
 codes some thousand steps later.
@@ -17,7 +15,7 @@ codes some thousand steps later.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -36,8 +34,11 @@ from kilotune.evaluators.fixed_point.margins import deciding_step
 from kilotune.evaluators.fixed_point.measuring import Task
 from kilotune.evaluators.fixed_point.similar_inputs import NOISE
 from kilotune.spaces.shiftry.candidates import ShiftryCandidates
+from kilotune.spaces.shiftry.format_values import FormatValues
 from kilotune.spaces.shiftry.formats import DEMOTED_BITS
 from kilotune.spaces.shiftry.given_codes import given_codes
+from kilotune.spaces.shiftry.label_loss import chances, cross_entropy, smoothed
+from kilotune.spaces.shiftry.trained_parameter import TrainedParameter
 
 STEPS, LEAST_STEPS = 8000, 500
 """Steps of a training, and the fewest that are worth it."""
@@ -53,13 +54,6 @@ BATCH = 64
 
 RATE = 0.006
 """How far Adam moves a weight in a step at first, as a share of its parameter's root mean square."""
-
-SMOOTHING = 0.05
-"""What labels give away to all classes alike."""
-
-ROOM, PUSH = 0.9, 1.0
-"""The share of a format's range from which on values are pushed back, and how hard: the loss of a value of a sample that is as far out
-again as the format reaches."""
 
 KEPT_BITS = 12
 """Of a gradient."""
@@ -90,111 +84,6 @@ def why_not_trained(task: Task) -> str | None:
     if executed > MOST_EXECUTED:
         return f"it executes {executed} operations a sample, and at most {MOST_EXECUTED} are trained"
     return None
-
-
-@dataclass(frozen=True)
-class TrainedParameter:
-    """A parameter whose codes are trained. `unit`: what a step between codes is worth, for each element, 0 for a codebook, whose numbers are
-    `table`; `lowest` and `highest`: what elements may become; `moves`: by how much of a step each one moves, 0 for zeros that are not
-    stored. All are [elements]."""
-
-    encoding: ParameterEncoding
-    values: FloatArray
-    unit: FloatArray
-    table: FloatArray
-    lowest: FloatArray
-    highest: FloatArray
-    moves: FloatArray
-
-    @classmethod
-    def of(cls, encoding: ParameterEncoding, variable: ir.Variable, values: FloatArray, scale: int) -> TrainedParameter:
-        """That of a variable at a scale, with the model's values [elements]."""
-        values = np.asarray(values, dtype=np.float64).reshape(-1)
-        kept = values != 0.0 if variable.sparse else np.ones(len(values), dtype=bool)
-        moves = kept * max(float(np.sqrt(np.square(values).mean())), 1e-30)
-        ones, table = np.ones(variable.shape, dtype=np.int64), np.zeros(0)
-        if encoding.codebook:
-            table = np.ldexp(np.sort(encoding.table(np.zeros(variable.shape), scale)).astype(np.float64), -scale)
-            unit, lowest, highest = np.zeros(len(values)), table[0] + 0.0 * values, table[-1] + 0.0 * values
-        else:
-            unit = np.ldexp(encoding.with_codes(ones).integers(ones * 1.0, scale).astype(np.float64), -scale).reshape(-1)
-            half = 1 << (encoding.width - 1)
-            lowest, highest = (-unit, unit) if encoding.width == 1 else (-half * unit, (half - 1) * unit)
-        return cls(encoding, values, unit, table, lowest, highest, moves)
-
-    def rounded(self, weights: FloatArray) -> FloatArray:
-        """What a program computes with for weights [elements]."""
-        if self.encoding.codebook:
-            return np.asarray(self.table[self._places(weights)])
-        if self.encoding.width == 1:
-            return np.where(weights < 0, self.lowest, self.highest)
-        return np.asarray(np.clip(np.floor(weights / self.unit + 0.5) * self.unit, self.lowest, self.highest))
-
-    def codes(self, weights: FloatArray) -> IntArray:
-        """The codes of weights [elements], of the parameter's own shape; zeros that are not stored keep theirs."""
-        given = self.encoding.given
-        assert given is not None
-        if self.encoding.codebook:
-            assert given.table is not None
-            codes = np.argsort(given.table, kind="stable")[self._places(weights)] - len(given.table) // 2
-        elif self.encoding.width == 1:
-            codes = np.where(weights < 0, -1, 1)
-        else:
-            codes = np.rint(self.rounded(weights) / self.unit).astype(np.int64)
-        kept = np.where(self.moves > 0.0, codes, given.codes.reshape(-1))
-        return np.asarray(kept.reshape(given.codes.shape))
-
-    def _places(self, weights: FloatArray) -> IntArray:
-        return np.searchsorted((self.table[1:] + self.table[:-1]) / 2, weights)
-
-
-class FormatValues:
-    """What variables hold in a candidate's formats, step by step, and how gradients pass: as if nothing were rounded, back into the format
-    where a value has left it."""
-
-    def __init__(self, batch: FixedBatch, samples: int) -> None:
-        """`batch`: a single candidate; `samples`: by how many losses are divided."""
-        names = [variable.name for variable in batch.program.variables]
-        formats = zip(batch.bits[0].tolist(), batch.scales[0].tolist(), strict=True)
-        self._formats = dict(zip(names, formats, strict=True))
-        self._samples = samples
-        self._left: dict[int, tuple[FloatArray, FloatArray]] = {}
-        self._count = 0
-
-    def begin(self) -> None:
-        """A new run."""
-        self._left.clear()
-        self._count = 0
-
-    def given(self, name: str, values: FloatArray) -> FloatArray:
-        """An input in its format."""
-        bits, scale = self._formats[name]
-        half = float(1 << (bits - 1))
-        return np.ldexp(np.clip(np.rint(np.ldexp(values, scale)), -half, half - 1), -scale)
-
-    def stored(self, step: OperationInstance, values: FloatArray) -> FloatArray:
-        """See `codegen.reverse_accumulation.StoredValues`."""
-        number, self._count = self._count, self._count + 1
-        if isinstance(step.operation, (*ir.INTEGER_RESULTS, ir.Fill)):
-            return values
-        bits, scale = self._formats[step.operation.out.variable]
-        most = math.ldexp(1.0, bits - 1 - scale)
-        out = max(float(values.max(initial=0.0)), -float(values.min(initial=0.0))) > ROOM * most
-        if out:
-            inside = (values >= -most) & (values < most)
-            pushed = np.where(np.abs(values) > ROOM * most, np.sign(values) * (PUSH / (most * self._samples)), 0.0)
-            self._left[number] = inside, pushed
-            values = np.clip(values, -most, most - math.ldexp(1.0, -scale))
-        if bits > DEMOTED_BITS:
-            return values
-        return np.ldexp(np.rint(np.ldexp(values, scale)), -scale)
-
-    def passed_on(self, number: int, gradient: FloatArray) -> FloatArray:
-        """See `codegen.reverse_accumulation.StoredValues`."""
-        if number not in self._left:
-            return gradient
-        inside, pushed = self._left[number]
-        return np.asarray(gradient * inside + pushed)
 
 
 @dataclass
@@ -229,8 +118,8 @@ class CodeTraining:
         return given_codes(self._formats, batch, 2 * DEMOTED_BITS)
 
     def encodings(self, batch: FixedBatch) -> dict[int, ParameterEncoding]:
-        """By column the encodings of the parameters of a single candidate whose codes have been trained; as they are rounded where a program
-        is too large. The same for the same candidate."""
+        """By column the encodings of the parameters of a single candidate whose codes have been trained; as they are rounded where a
+        program is too large. The same for the same candidate."""
         steps = self._affordable(batch)
         given = self.given(batch)
         return given if steps < LEAST_STEPS or not given else _Training(self, batch, given).encodings(steps)
@@ -268,7 +157,7 @@ class CodeTraining:
         """What float scores are multiplied by so that they tell most of the labels of some samples."""
         some, read = self.task.features[:TOLD_OF], list[FloatArray]()
 
-        def observe(step: OperationInstance, _: FloatArray, values: list[FloatArray]) -> None:
+        def observe(step: OperationInstance, _: FloatArray, values: Sequence[FloatArray]) -> None:
             if step.row == self.deciding.row:
                 read[:] = [values[0].copy()]
 
@@ -276,7 +165,7 @@ class CodeTraining:
         scores = np.broadcast_to(read[0], (len(read[0]), len(some)))
         wanted = smoothed(self.labels[:TOLD_OF], len(scores))
         spread = max(float(np.abs(scores - scores.mean(axis=0) * (len(scores) > 1)).mean()), 1e-30)
-        tried = [2.0 ** (half / 2) / spread for half in range(-12, 13)]
+        tried = [math.exp2(half / 2) / spread for half in range(-12, 13)]
         return min(tried, key=lambda factor: cross_entropy(factor * scores, wanted))
 
 
@@ -349,31 +238,7 @@ class _Training:
         return dict(zip(self._parameters, np.split(numbers, ends), strict=True))
 
 
-def smoothed(labels: IntArray, scores: int) -> FloatArray:
-    """What classes' chances should be [scores, samples]; of a single score, whose sign is the class, that of the second class [1, samples]."""
-    if scores == 1:
-        return (labels * (1.0 - SMOOTHING) + SMOOTHING / 2)[None]
-    wanted = np.full((scores, len(labels)), SMOOTHING / scores)
-    wanted[labels, np.arange(len(labels))] += 1.0 - SMOOTHING
-    return wanted
-
-
-def chances(scores: FloatArray) -> FloatArray:
-    """What scores [scores, samples] make of them: by softmax, of a single one by the logistic function."""
-    if len(scores) == 1:
-        return np.asarray(1.0 / (1.0 + np.exp(-np.clip(scores, -500.0, 500.0))))
-    powers = np.exp(scores - scores.max(axis=0))
-    return np.asarray(powers / powers.sum(axis=0))
-
-
-def cross_entropy(scores: FloatArray, wanted: FloatArray) -> float:
-    """The mean loss of samples."""
-    found = np.clip(chances(scores), 1e-30, 1.0)
-    of_others = (1.0 - wanted) * np.log(np.clip(1.0 - found, 1e-30, 1.0)) if len(scores) == 1 else 0.0
-    return -float((wanted * np.log(found) + of_others).sum(axis=0).mean())
-
-
 def _coarse(numbers: FloatArray) -> FloatArray:
     """Numbers with KEPT_BITS significant bits."""
     parts, powers = np.frexp(numbers)
-    return np.ldexp(np.rint(np.ldexp(parts, KEPT_BITS)), powers - KEPT_BITS)
+    return np.asarray(np.ldexp(np.rint(np.ldexp(parts, KEPT_BITS)), powers - KEPT_BITS))

@@ -114,9 +114,8 @@ FAMILY = SpaceFamily(
         click.Option(
             ["--trained/--no-trained"],
             default=None,
-            help="shiftry: whether the weights of what is found may be trained with the labels of the training samples, for the formats that"
-            " it has (quantisation-aware training): where made-up inputs like these samples get their class more often, that is delivered"
-            "  [default: no]",
+            help="shiftry: whether the weights of what is found may be trained with the labels, for the formats that it has"
+            " (quantisation-aware training); delivered is what gives more made-up inputs the class of the sample that they are like  [default: no]",
         ),
         click.Option(
             ["--pruned/--no-pruned"],

@@ -84,7 +84,9 @@ def read_options(space: str, asked: CommandOptions) -> dict[str, Any]:
     if options.pruned:
         _check_pruned(space, options)
     if options.trained and (space != "shiftry" or front):
-        raise ValueError(f"--trained: expected the space shiftry without --front, found {'--front' if front else space}.")
+        raise ValueError(
+            f"--trained: expected the space shiftry without --front, found {'--front' if front else space}."
+        )
     if front:  # refused here, not when the model has been loaded
         ShiftryOptions(timing=options.timing, objective=options.objective, front=front)
     return {**dataclasses.asdict(options), "front": list(front)}
