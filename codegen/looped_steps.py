@@ -140,7 +140,7 @@ class LoopedSteps:
 
 
 def unrolled(steps: LoopedSteps) -> LoopedSteps:
-    """The same steps, one after the other without loops: for programs of some hundred steps that are executed again and again, since
+    """Steps one after the other, without loops: for programs of some hundred steps that are executed again and again, since
     element numbers are then known for every round."""
     return replace(steps, body=tuple(Step(step, (), ((),) * len(step.sources)) for step in steps))
 

@@ -2,8 +2,7 @@
 
 Training needs formats, and changes none, nor any byte or cycle. So it comes last. A search and its finalists are ranked by how nearly they
 do what the float model does. What is trained may do otherwise and be right more often, so the two are told apart by labels: on made-up
-inputs that are training samples with noise, who gives fewer of them another class than the sample's label, beyond chance (the exact sign
-test of those that only one of the two gets wrong).
+inputs that are training samples with noise, who gives fewer of them another class than the sample's label.
 """
 
 from __future__ import annotations
@@ -17,8 +16,12 @@ from kilotune.experiments.studies.finished_finalists import NEW, record_new
 from kilotune.experiments.studies.measured_finalists import MeasuredFinalists, keep_finalist, with_best
 from kilotune.search.front import Ranking
 from kilotune.search.space import Trial, asks_for_front
-from kilotune.search.statistics import SIGNIFICANCE, sign_test_p
 from kilotune.search.study import Study
+
+
+def trains_delivered(problem: Problem) -> bool:
+    """Whether what is delivered is trained: where that is asked for, and one candidate is."""
+    return isinstance(problem, TrainsDelivered) and problem.trains_delivered and not asks_for_front(problem.space)
 
 
 def trained_finalist(
@@ -29,9 +32,9 @@ def trained_finalist(
     tell: Callable[[str], None] = unheard,
 ) -> MeasuredFinalists | None:
     """The trained candidate of what was chosen, kept with the study, of which it becomes a trial. None where none is asked for, where the
-    trained one breaks a limit or is not surely right more often, where that cannot be told, and once `is_over`."""
+    trained one breaks a limit or is not right more often, where that cannot be told, and once `is_over`."""
     best = chosen.result.best
-    if not isinstance(problem, TrainsDelivered) or not problem.trains_delivered or asks_for_front(problem.space):
+    if not isinstance(problem, TrainsDelivered) or not trains_delivered(problem):
         return None
     if (
         best is None
@@ -50,8 +53,6 @@ def trained_finalist(
         return None
     found = made_in_time(is_over, partial(problem.paired_errors, best, trained))
     if found is None or found.only_second >= found.only_first:
-        return None
-    if sign_test_p(found.only_second, found.only_first) >= SIGNIFICANCE:
         return None
     keep_finalist(study, trained, study.result().best or best, also_if_proved=True)
     said = (

@@ -29,6 +29,7 @@ from kilotune.experiments.studies.finished_finalists import finishes_finalists
 from kilotune.experiments.studies.linked_finalists import linked_as_built
 from kilotune.experiments.studies.placing_finalists import knowing_placing, place_finalists, resuming_placing
 from kilotune.experiments.studies.procedure_outcome import ProcedureOutcome, procedure_in_time
+from kilotune.experiments.studies.trained_finalists import trains_delivered
 from kilotune.experiments.studies.unseen_data import on_unseen_data, unmeasured_sentence
 from kilotune.experiments.studies.validation import NOTHING_HELD_OUT, Validation, validated
 from kilotune.experiments.studies.workplace import Workplace
@@ -179,7 +180,8 @@ def search(
     """The search alone, in what the budget leaves it. Ctrl-C is the caller's."""
     executor = workplace.executor(problem.space)
     try:
-        chooses = device_of(problem) is not None or finishes_finalists(problem)
+        finishes = finishes_finalists(problem) or trains_delivered(problem)
+        chooses = device_of(problem) is not None or finishes
         budget = time.for_search(DEVICE_SHARE if chooses else 0.0)
         result = study.run(
             executor,

@@ -56,7 +56,7 @@ RATE = 0.006
 """How far Adam moves a weight in a step at first, as a share of its parameter's root mean square."""
 
 KEPT_BITS = 12
-"""Of a gradient."""
+"""Significant bits of a gradient."""
 
 MEAN, SPREAD = 0.9, 0.999
 """How slowly Adam forgets gradients and their squares."""
@@ -98,7 +98,7 @@ class Adam:
     def __post_init__(self) -> None:
         self.mean, self.spread = np.zeros_like(self.numbers), np.zeros_like(self.numbers)
 
-    def move(self, gradient: FloatArray, by: FloatArray | float) -> None:
+    def descend(self, gradient: FloatArray, by: FloatArray | float) -> None:
         """A step of length about `by`."""
         self.steps += 1
         self.mean += (1.0 - MEAN) * (gradient - self.mean)
@@ -148,7 +148,7 @@ class CodeTraining:
 
     @cached_property
     def labels(self) -> IntArray:
-        """Of the samples."""
+        """Classes of the samples, from 0."""
         assert self.task.targets is not None
         return np.asarray(self.task.targets).astype(np.int64)
 
@@ -170,7 +170,7 @@ class CodeTraining:
 
 
 class _Training:
-    """Of one candidate."""
+    """The training of one candidate."""
 
     def __init__(self, of: CodeTraining, batch: FixedBatch, given: Mapping[int, ParameterEncoding]) -> None:
         self._of, self._batch, task = of, batch, of.task
@@ -192,9 +192,9 @@ class _Training:
         weights, log_temperature = Adam(self._joined("values")), Adam(np.zeros(1))
         for number, (inputs, labels) in zip(range(steps), self._batches(), strict=False):
             rate = RATE * 0.5 * (1.0 + math.cos(math.pi * number / steps))
-            weights.move(_coarse(self._gradient(weights.numbers, inputs, labels)), rate * moves)
+            weights.descend(_coarse(self._gradient(weights.numbers, inputs, labels)), rate * moves)
             np.clip(weights.numbers, lowest, highest, out=weights.numbers)
-            log_temperature.move(_coarse(np.array([self._by_temperature])), rate)
+            log_temperature.descend(_coarse(np.array([self._by_temperature])), rate)
             self._temperature = self._of.temperature * math.exp(float(log_temperature.numbers[0]))
         found = self._split(weights.numbers)
         return {
@@ -215,7 +215,7 @@ class _Training:
             yield (inputs if name is None else self._values.given(name, inputs)), self._of.labels[chosen]
 
     def _gradient(self, weights: FloatArray, inputs: FloatArray, labels: IntArray) -> FloatArray:
-        """Of the mean loss, by all weights."""
+        """How the mean loss of some samples grows with each weight."""
         found = self._split(weights)
         rounded = {name: one.rounded(found[name]) for name, one in self._parameters.items()}
         model = FloatModel(self._of.task.program, {**self._of.task.parameters, **rounded})

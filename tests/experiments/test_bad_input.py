@@ -142,6 +142,12 @@ def test_one_mistake_at_a_time(mistake: str, space: str, folder: Path, capsys: p
             "--capacity does not go with the space shiftry: it is for memory",
         ),
         (("--space", "memory", "--no-in-place"), "--in-place does not go with the space memory"),
+        (("--space", "seedot", "--trained"), "--trained: expected the space shiftry without --front, found seedot."),
+        (("--space", "shiftry", "--trained", "--front"), "without --front, found --front."),
+        (
+            ("--space", "shiftry", "--input", "mlp-diabetes", "--trained"),
+            "--trained: expected a model whose codes can be trained, found mlp-diabetes: it returns no class that scores decide.",
+        ),
         (
             ("--space", "seedot", "--objective", "cycles"),
             "--objective cycles: for the space seedot there is memory, latency",

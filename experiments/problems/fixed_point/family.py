@@ -115,7 +115,8 @@ FAMILY = SpaceFamily(
             ["--trained/--no-trained"],
             default=None,
             help="shiftry: whether the weights of what is found may be trained with the labels, for the formats that it has"
-            " (quantisation-aware training); delivered is what gives more made-up inputs the class of the sample that they are like  [default: no]",
+            " (quantisation-aware training); delivered is what gives more made-up inputs the class of the sample that they are like"
+            "  [default: no]",
         ),
         click.Option(
             ["--pruned/--no-pruned"],

@@ -1,0 +1,170 @@
+"""What is delivered where its weights may be trained: that candidate or the trained one, whichever is right more often by the labels."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from kilotune.evaluators.fixed_point.fresh_inputs import LABELLED_NOISE, PAIRED_SEED, PairedFlips
+from kilotune.evaluators.fixed_point.similar_inputs import labelled_inputs
+from kilotune.evaluators.fixed_point.simulator import Simulator
+from kilotune.experiments.models.catalogue import resolve_model
+from kilotune.experiments.problems.building import build_problem
+from kilotune.experiments.problems.fixed_point.problem import ModelProblem
+from kilotune.experiments.requests.request import TuneRequest
+from kilotune.experiments.studies.command_time import DEVICE_SHARE, never
+from kilotune.experiments.studies.storage import open_store
+from kilotune.experiments.studies.trained_finalists import trains_delivered
+from kilotune.experiments.studies.tuning import run
+from kilotune.experiments.studies.workplace import Workplace
+from kilotune.search.budget import Budget
+from kilotune.search.space import Assignment, Constraint, Trial
+from kilotune.search.store import Store
+from kilotune.search.study import Study
+from kilotune.spaces.shiftry import trained_codes
+from kilotune.spaces.shiftry.fitted_space import CODES, TRAINED
+from tests.experiments.studies.test_finished_finalists import CODES as FAKE_CODES
+from tests.experiments.studies.test_finished_finalists import (
+    FLASH,
+    Comparing,
+    Finished,
+    HeardTime,
+    Rounded,
+)
+
+
+@dataclass
+class Training(Comparing):
+    """Trained are those that say `fitted`; of 1000 made-up inputs they get `wrong` another class than the label, the others 50."""
+
+    wrong: int = 30
+    trains_delivered: bool = True
+    finishes_finalists: bool = False
+    compared: list[Trial] = field(default_factory=list)
+
+    def trained(self, assignment: Assignment) -> Assignment:
+        return {**assignment, FAKE_CODES: "fitted"}
+
+    def paired_errors(self, first: Trial, second: Trial) -> PairedFlips | None:
+        self.compared += [first, second]
+        return PairedFlips(1000, 1000, 50, self.wrong, 5)
+
+
+def fewest(candidate: Assignment) -> int:
+    return 50
+
+
+@pytest.fixture(name="store")
+def _store(tmp_path: Path) -> Store:
+    return open_store(f"sqlite:///{tmp_path / 'studies.db'}")
+
+
+@pytest.mark.parametrize(("wrong", "is_trained"), [(30, True), (49, True), (50, False), (51, False)])
+def test_the_trained_one_is_delivered_where_it_is_right_more_often(wrong: int, is_trained: bool, store: Store) -> None:
+    problem = Training(Finished(Rounded(4, 5, 0)), fewest, wrong=wrong)
+    study = problem.searched(store)
+    before = study.result().best
+    found = problem.chosen(study)
+    best = found.result.best
+    assert before is not None
+    assert best is not None
+    assert (best.assignment == problem.trained(before.assignment)) == is_trained
+    assert (best == before) != is_trained
+    assert problem.kept(study) == best
+    assert problem.told == ["training the weights of what was found with the labels"]
+    if is_trained:
+        assert found.said is not None
+        assert f"Trial {best.number} is trial {before.number} trained" in found.said
+        assert (
+            f"of 1000 made-up inputs, which are training samples with noise, it gives {wrong + 5} another" in found.said
+        )
+        assert "and that one 55." in found.said
+    assert [one.assignment for one in problem.compared] == [before.assignment, problem.trained(before.assignment)]
+
+
+def test_a_trained_one_is_trained_once(store: Store) -> None:
+    problem = Training(Finished(Rounded(4, 5, 0)), fewest)
+    study = problem.searched(store)
+    best = problem.chosen(study).result.best
+    assert len(problem.space.measured) == 1
+    again = Study.resume(store, "study", problem.space)
+    assert problem.kept(again) == best
+    assert problem.chosen(again).result.best == best
+    assert len(problem.space.measured) == 1
+    over = problem.chosen(again, is_over=lambda: True)
+    assert over.result.best == best, "what was chosen stays where there is no time"
+
+
+def test_a_trained_one_that_breaks_a_limit_is_not_delivered(store: Store) -> None:
+    limits = (Constraint("flash_bytes", FLASH), Constraint("expected_flips", 16.0))
+    problem = Training(Finished(Rounded(4, 5, 0, constraints=limits)), fewest)
+    study = problem.searched(store)
+    before = study.result().best
+    assert before is not None
+    assert before.metrics["expected_flips"] < 16.0 < before.metrics["expected_flips"] + 5.0
+    assert problem.chosen(study).result.best == before == problem.kept(study)
+    assert not problem.compared
+
+
+def test_nothing_is_trained_where_that_is_not_asked_for(store: Store) -> None:
+    problem = Training(Finished(Rounded(4, 5, 0)), fewest, trains_delivered=False)
+    study = problem.searched(store)
+    assert problem.chosen(study).result.best == study.result().best
+    assert not problem.told
+    assert not problem.space.measured
+
+
+@pytest.mark.parametrize("finds", [lambda: True, None])
+def test_nothing_is_chosen_where_time_is_over_or_nothing_can_be_compared(
+    finds: Callable[[], bool] | None, store: Store
+) -> None:
+    problem = Training(Finished(Rounded(4, 5, 0)), fewest)
+    if finds is None:
+        problem.paired_errors = lambda first, second: None  # type: ignore[method-assign]
+    study = problem.searched(store)
+    assert problem.chosen(study, is_over=finds or never).result.best == study.result().best
+
+
+def test_a_command_delivers_what_is_trained(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Within 700 bytes most of 1200 samples get another class by rounded codes of this perceptron."""
+    monkeypatch.setattr(trained_codes, "STEPS", 1500)
+    options = {"flash_limit_bytes": 700, "narrow": True, "trained": True, "accuracy_drop": 20.0}
+    problem = build_problem(TuneRequest("shiftry", str(resolve_model("mlp-digits")), "refine", options=options))
+    assert isinstance(problem, ModelProblem)
+    assert trains_delivered(problem)
+    study, told = Study(problem.space, "refine", 1), list[str]()
+    asked = HeardTime(Budget(trials=300))
+    outcome = run(problem, study, asked, Workplace(cached=False), None, on_conclusion=told.append)
+    best = outcome.result.best
+    assert best is not None
+    searched = study.book.trial_of({name: option for name, option in best.assignment.items() if name != CODES})
+    assert searched is not None
+    assert asked.shares == [DEVICE_SHARE]
+    assert best.assignment == {**searched.assignment, CODES: TRAINED}
+    assert best.metrics["flash_bytes"] == searched.metrics["flash_bytes"] <= 700
+    assert best.metrics["accuracy_percent"] > searched.metrics["accuracy_percent"] + 40.0
+    assert "Codes of weights: trained with the labels, so classes need not be the float model's." in problem.lines(best)
+    found = problem.paired_errors(searched, best)
+    assert found is not None
+    assert found.only_second < found.only_first
+    task = problem.space.task
+    assert task.targets is not None
+    inputs, labels = labelled_inputs(task.features, task.targets, found.inputs, LABELLED_NOISE, PAIRED_SEED)
+    for trial, alone in ((searched, found.only_first), (best, found.only_second)):
+        classes = Simulator(task.program, task.parameters, inputs).run(problem.lower(trial.assignment))[0, :, 0]
+        assert int((classes != labels).sum()) == alone + found.both
+
+
+def test_labelled_inputs_are_samples_with_noise_and_their_labels() -> None:
+    rng = np.random.default_rng(0)
+    features = np.concatenate([rng.normal(size=(50, 3)) * (1.0, 10.0, 0.0), [[1000.0, 0.0, 0.0]] * 50])
+    labels = np.arange(100) // 50 * 1.0
+    inputs, of_them = labelled_inputs(features, labels, 4000, 0.1, 3)
+    np.testing.assert_array_equal(of_them, inputs[:, 0] > 500.0)
+    far = inputs[of_them == 1.0] - [1000.0, 0.0, 0.0]
+    np.testing.assert_allclose(far.std(axis=0), 0.1 * features.std(axis=0), rtol=0.1, atol=1e-12)
+    np.testing.assert_array_equal(inputs, labelled_inputs(features, labels, 4000, 0.1, 3)[0])
