@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-from kilotune.experiments.problems.problem import Problem, TrainsDelivered
+from kilotune.evaluators.simulated import DeviceError
+from kilotune.experiments.problems.problem import LimitsLinkedFlash, Problem, TrainsDelivered
 from kilotune.experiments.studies.command_time import made_in_time, unheard
 from kilotune.experiments.studies.finished_finalists import NEW, record_new
 from kilotune.experiments.studies.measured_finalists import MeasuredFinalists, keep_finalist, with_best
@@ -49,7 +50,7 @@ def trained_finalist(
     if trained.number == NEW:
         record_new(study, [trained])
         trained = study.book.trial_of(trained.assignment) or trained
-    if not trained.metrics or Ranking.of(study.space).violation(trained.measurement):
+    if not _is_within(problem, study, trained):
         return None
     found = made_in_time(is_over, partial(problem.paired_errors, best, trained))
     if found is None or found.only_second >= found.only_first:
@@ -62,6 +63,19 @@ def trained_finalist(
     )
     said = said if chosen.said is None else f"{chosen.said} {said}"
     return MeasuredFinalists(with_best(chosen.result, trained, problem.space.objectives[0]), said)
+
+
+def _is_within(problem: Problem, study: Study, trained: Trial) -> bool:
+    """Whether a trained candidate keeps all limits. Other codes hardly change what a whole program takes, but where that is limited, it is
+    linked."""
+    if not trained.metrics or Ranking.of(study.space).violation(trained.measurement):
+        return False
+    if not isinstance(problem, LimitsLinkedFlash) or problem.linked_limit_bytes is None:
+        return True
+    try:
+        return problem.linked_bytes(trained) <= problem.linked_limit_bytes
+    except DeviceError:
+        return False
 
 
 def _measured(problem: TrainsDelivered, study: Study, best: Trial) -> Trial:

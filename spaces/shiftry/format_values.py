@@ -7,6 +7,8 @@ Without it a LeNet of 4 bits came to lose 9 points of test accuracy, in formats 
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -22,6 +24,28 @@ ROOM, PUSH = 0.9, 1.0
 again as the format reaches."""
 
 
+@dataclass(frozen=True)
+class _Format:
+    """So many bits, whose last one is worth 2**-scale."""
+
+    bits: int
+    scale: int
+
+    @cached_property
+    def step(self) -> float:
+        """What the last bit is worth."""
+        return math.ldexp(1.0, -self.scale)
+
+    @cached_property
+    def most(self) -> float:
+        """What all numbers are below; the lowest is as far below zero."""
+        return math.ldexp(1.0, self.bits - 1 - self.scale)
+
+    def rounded(self, values: FloatArray) -> FloatArray:
+        """The nearest multiples of the last bit's worth."""
+        return np.asarray(np.rint(values * (1.0 / self.step)) * self.step)
+
+
 class FormatValues:
     """What variables hold in a candidate's formats, step by step, and how gradients pass: as if nothing were rounded, back into the format
     where a value has left it."""
@@ -30,7 +54,7 @@ class FormatValues:
         """`batch`: a single candidate; `samples`: by how many losses are divided."""
         names = [variable.name for variable in batch.program.variables]
         formats = zip(batch.bits[0].tolist(), batch.scales[0].tolist(), strict=True)
-        self._formats = dict(zip(names, formats, strict=True))
+        self._formats = {name: _Format(*one) for name, one in zip(names, formats, strict=True)}
         self._samples = samples
         self._left: dict[int, tuple[npt.NDArray[np.bool_], FloatArray]] = {}
         self._count = 0
@@ -42,27 +66,22 @@ class FormatValues:
 
     def given(self, name: str, values: FloatArray) -> FloatArray:
         """An input in its format."""
-        bits, scale = self._formats[name]
-        half = float(1 << (bits - 1))
-        whole = np.clip(np.rint(np.ldexp(values, scale)), -half, half - 1)
-        return np.asarray(np.ldexp(whole, -scale))
+        held = self._formats[name]
+        return held.rounded(np.clip(values, -held.most, held.most - held.step))
 
     def stored(self, step: OperationInstance, values: FloatArray) -> FloatArray:
         """See `codegen.reverse_accumulation.StoredValues`."""
         number, self._count = self._count, self._count + 1
         if isinstance(step.operation, (*ir.INTEGER_RESULTS, ir.Fill)):
             return values
-        bits, scale = self._formats[step.operation.out.variable]
-        most = math.ldexp(1.0, bits - 1 - scale)
-        out = max(float(values.max(initial=0.0)), -float(values.min(initial=0.0))) > ROOM * most
-        if out:
-            inside = (values >= -most) & (values < most)
-            pushed = np.where(np.abs(values) > ROOM * most, np.sign(values) * (PUSH / (most * self._samples)), 0.0)
-            self._left[number] = inside, np.asarray(pushed)
-            values = np.clip(values, -most, most - math.ldexp(1.0, -scale))
-        if bits > DEMOTED_BITS:
-            return values
-        return np.asarray(np.ldexp(np.rint(np.ldexp(values, scale)), -scale))
+        held = self._formats[step.operation.out.variable]
+        near = ROOM * held.most
+        if values.max() > near or values.min() < -near:
+            inside = (values >= -held.most) & (values < held.most)
+            push = PUSH / (held.most * self._samples)
+            self._left[number] = inside, np.asarray(np.where(np.abs(values) > near, np.copysign(push, values), 0.0))
+            values = np.clip(values, -held.most, held.most - held.step)
+        return held.rounded(values) if held.bits <= DEMOTED_BITS else values
 
     def passed_on(self, number: int, gradient: FloatArray) -> FloatArray:
         """See `codegen.reverse_accumulation.StoredValues`."""
