@@ -4,8 +4,8 @@
 
 For each bundled classifier, or generated model of `small_models` (2000 test samples and more): the most precise program that a search of N
 trials finds within a share of the flash that the best of 8 and 16 bits takes, parameters stored in every way, then the same candidate with
-fitted and with trained codes. *Delivered* is the trained or the rounded one, as `tune --trained` chooses. Accuracies are in points beside the
-float model's: of training samples, of test samples, and how many of these differ from the float model.
+fitted and with trained codes. *Delivered* is the trained or the rounded one, as `tune --trained` chooses. Accuracies are in points beside
+the float model's: of training samples, of test samples, and how many of these differ from the float model.
 """
 
 from __future__ import annotations
