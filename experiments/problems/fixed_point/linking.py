@@ -158,9 +158,9 @@ class _Learning:
         return whole_bytes(self.options.further_limits.get(LINKED))
 
     def asked(self, **others: Any) -> ModelOptions:
-        """What was asked, without a limit on linked flash, a front or fitted codes."""
+        """What was asked, without a limit on linked flash, a front, or codes that are fitted or trained."""
         unlimited = {name: amount for name, amount in self.options.further_limits.items() if name != LINKED}
-        plain: dict[str, Any] = {"further_limits": unlimited, "front": (), "fitted": False}
+        plain: dict[str, Any] = {"further_limits": unlimited, "front": (), "fitted": False, "trained": False}
         return dataclasses.replace(self.options, **{**plain, **others})
 
     def linker(self) -> _Linker:
