@@ -26,7 +26,7 @@ from kilotune.codegen.arrays import FloatArray, IntArray
 from kilotune.codegen.fixed.encoding import ParameterEncoding
 from kilotune.codegen.fixed.table import FixedBatch
 from kilotune.codegen.float_evaluator import run_float
-from kilotune.codegen.looped_steps import LoopedSteps, loop_steps, unrolled
+from kilotune.codegen.looped_steps import LoopedSteps, loop_steps, sample_blocks, unrolled
 from kilotune.codegen.reverse_accumulation import differentiable, summed_gradients
 from kilotune.codegen.straight_line import OperationInstance
 from kilotune.codegen.unit_pruning import FloatModel
@@ -155,18 +155,25 @@ class CodeTraining:
     @cached_property
     def temperature(self) -> float:
         """What float scores are multiplied by so that they tell most of the labels of some samples."""
-        some, read = self.task.features[:TOLD_OF], list[FloatArray]()
+        some = self.task.features[:TOLD_OF]
+        blocks = sample_blocks(self.steps.elements_at_once, len(some))
+        scores = np.concatenate([self._float_scores(some[block]) for block in blocks], axis=1)
+        wanted = smoothed(self.labels[:TOLD_OF], len(scores))
+        spread = max(float(np.abs(scores - scores.mean(axis=0) * (len(scores) > 1)).mean()), 1e-30)
+        tried = [math.exp2(half / 2) / spread for half in range(-12, 13)]
+        return min(tried, key=lambda factor: cross_entropy(factor * scores, wanted))
+
+
+    def _float_scores(self, features: FloatArray) -> FloatArray:
+        """What decides about the class in the float program [scores, samples], of so few samples that they run at once."""
+        read = list[FloatArray]()
 
         def observe(step: OperationInstance, _: FloatArray, values: Sequence[FloatArray]) -> None:
             if step.row == self.deciding.row:
                 read[:] = [values[0].copy()]
 
-        run_float(self.task.program, self.task.parameters, some, observe, self.steps)
-        scores = np.broadcast_to(read[0], (len(read[0]), len(some)))
-        wanted = smoothed(self.labels[:TOLD_OF], len(scores))
-        spread = max(float(np.abs(scores - scores.mean(axis=0) * (len(scores) > 1)).mean()), 1e-30)
-        tried = [math.exp2(half / 2) / spread for half in range(-12, 13)]
-        return min(tried, key=lambda factor: cross_entropy(factor * scores, wanted))
+        run_float(self.task.program, self.task.parameters, features, observe, self.steps)
+        return np.broadcast_to(read[0], (len(read[0]), len(features)))
 
 
 class _Training:
