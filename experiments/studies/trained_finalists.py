@@ -33,15 +33,11 @@ def trained_finalist(
     tell: Callable[[str], None] = unheard,
 ) -> MeasuredFinalists | None:
     """The trained candidate of what was chosen, kept with the study, of which it becomes a trial. None where none is asked for, where the
-    trained one breaks a limit or is not right more often, where that cannot be told, and once `is_over`."""
+    trained one breaks a limit or, if what was chosen breaks none, is not right more often, where that is not known, and once `is_over`."""
     best = chosen.result.best
     if not isinstance(problem, TrainsDelivered) or not trains_delivered(problem):
         return None
-    if (
-        best is None
-        or not (chosen.result.feasible and chosen.kept)
-        or problem.trained(best.assignment) == best.assignment
-    ):
+    if best is None or problem.trained(best.assignment) == best.assignment:
         return None
     tell("training the weights of what was found with the labels")
     trained = made_in_time(is_over, partial(_measured, problem, study, best))
@@ -52,15 +48,18 @@ def trained_finalist(
         trained = study.book.trial_of(trained.assignment) or trained
     if not _is_within(problem, study, trained):
         return None
-    found = made_in_time(is_over, partial(problem.paired_errors, best, trained))
-    if found is None or found.only_second >= found.only_first:
-        return None
+    said = f"Trial {trained.number} is trial {best.number} trained with the labels"
+    if chosen.result.feasible and chosen.kept:
+        found = made_in_time(is_over, partial(problem.paired_errors, best, trained))
+        if found is None or found.only_second >= found.only_first:
+            return None
+        said += (
+            f": of {found.inputs} made-up inputs, which are training samples with noise, it gives {found.both + found.only_second} "
+            f"another class than the sample's label, and that one {found.both + found.only_first}."
+        )
+    else:
+        said += ", which breaks a limit that the trained one keeps."
     keep_finalist(study, trained, study.result().best or best, also_if_proved=True)
-    said = (
-        f"Trial {trained.number} is trial {best.number} trained with the labels: of {found.inputs} made-up inputs, which are training "
-        f"samples with noise, it gives {found.both + found.only_second} another class than the sample's label, and that one "
-        f"{found.both + found.only_first}."
-    )
     said = said if chosen.said is None else f"{chosen.said} {said}"
     return MeasuredFinalists(with_best(chosen.result, trained, problem.space.objectives[0]), said)
 

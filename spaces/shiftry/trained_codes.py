@@ -163,7 +163,6 @@ class CodeTraining:
         tried = [math.exp2(half / 2) / spread for half in range(-12, 13)]
         return min(tried, key=lambda factor: cross_entropy(factor * scores, wanted))
 
-
     def _float_scores(self, features: FloatArray) -> FloatArray:
         """What decides about the class in the float program [scores, samples], of so few samples that they run at once."""
         read = list[FloatArray]()

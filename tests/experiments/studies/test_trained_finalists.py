@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -17,12 +17,14 @@ from kilotune.experiments.problems.building import build_problem
 from kilotune.experiments.problems.fixed_point.problem import ModelProblem
 from kilotune.experiments.requests.request import TuneRequest
 from kilotune.experiments.studies.command_time import DEVICE_SHARE, never
+from kilotune.experiments.studies.finished_finalists import NEW, record_new
+from kilotune.experiments.studies.measured_finalists import MeasuredFinalists
 from kilotune.experiments.studies.storage import open_store
-from kilotune.experiments.studies.trained_finalists import trains_delivered
+from kilotune.experiments.studies.trained_finalists import trained_finalist, trains_delivered
 from kilotune.experiments.studies.tuning import run
 from kilotune.experiments.studies.workplace import Workplace
 from kilotune.search.budget import Budget
-from kilotune.search.space import Assignment, Constraint, Trial
+from kilotune.search.space import Assignment, Constraint, Measurement, Trial
 from kilotune.search.store import Store
 from kilotune.search.study import Study
 from kilotune.spaces.shiftry import trained_codes
@@ -107,6 +109,28 @@ def test_a_trained_one_that_breaks_a_limit_is_not_delivered(store: Store) -> Non
     assert before is not None
     assert before.metrics["expected_flips"] < 16.0 < before.metrics["expected_flips"] + 5.0
     assert problem.chosen(study).result.best == before == problem.kept(study)
+    assert not problem.compared
+
+
+def test_what_keeps_a_limit_only_when_it_is_trained_is_delivered(store: Store) -> None:
+    """Here trained ones have 5 expected flips more, so a limit that no other candidate keeps asks for more of them."""
+    limits = (Constraint("flash_bytes", FLASH), Constraint("expected_flips", 16.0))
+    problem = Training(Finished(Rounded(4, 5, 0, constraints=limits)), fewest, wrong=900)
+    study = problem.searched(store)
+    nearest = study.result().best
+    assert nearest is not None
+    metrics = {**nearest.metrics, "expected_flips": 17.0}
+    unfit = replace(nearest, measurement=Measurement(metrics))
+    result = replace(study.result(), best=unfit, feasible=False)
+    trained = Trial(NEW, problem.trained(unfit.assignment), Measurement({**metrics, "expected_flips": 15.0}))
+    record_new(study, [trained])
+    found = trained_finalist(problem, study, MeasuredFinalists(result), never)  # type: ignore[arg-type]
+    assert found is not None
+    assert found.result.feasible
+    assert found.result.best is not None
+    assert found.result.best.assignment == trained.assignment
+    assert found.said is not None
+    assert found.said.endswith("which breaks a limit that the trained one keeps.")
     assert not problem.compared
 
 

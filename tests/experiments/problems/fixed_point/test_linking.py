@@ -128,7 +128,13 @@ def test_code_of_a_smaller_model_is_that_of_the_whole_one_corrected(
 
     monkeypatch.setattr(linking, "linked_flash_bytes", supposed_of)
     monkeypatch.setattr(linking, "PILOT_TRIALS", 30)
-    options = {"narrow": True, "pruned": True, "fitted": True, "trained": front is None, **({} if front is None else {"front": front})}
+    options = {
+        "narrow": True,
+        "pruned": True,
+        "fitted": True,
+        "trained": front is None,
+        **({} if front is None else {"front": front}),
+    }
     request = request_from(
         "shiftry", input="protonn-cancer", device="uno", limits=() if front else ("linked=3000",), options=options
     )
