@@ -32,7 +32,6 @@ from kilotune.codegen.straight_line import OperationInstance
 from kilotune.codegen.unit_pruning import FloatModel
 from kilotune.evaluators.fixed_point.margins import deciding_step
 from kilotune.evaluators.fixed_point.measuring import Task
-from kilotune.evaluators.fixed_point.similar_inputs import NOISE
 from kilotune.spaces.shiftry.candidates import ShiftryCandidates
 from kilotune.spaces.shiftry.format_values import FormatValues
 from kilotune.spaces.shiftry.formats import DEMOTED_BITS
@@ -54,6 +53,10 @@ BATCH = 64
 
 RATE = 0.006
 """How far Adam moves a weight in a step at first, as a share of its parameter's root mean square."""
+
+NOISE = 0.45
+"""Standard deviations of a feature that samples are moved by. On 12 generated perceptrons and 13 on real data 0.3 is 0.7 and 0.3 points of
+test accuracy worse, 0.2 another half a point; 0.6 is better by 0.1 and 0.2, at up to a point of training accuracy."""
 
 KEPT_BITS = 12
 """Significant bits of a gradient."""

@@ -62,6 +62,7 @@ def accuracy(space: ShiftrySpace, batch: FixedBatch) -> float:
 def test_trained_codes_are_right_more_often_by_the_labels(monkeypatch: pytest.MonkeyPatch) -> None:
     """By labels that the float model does not have, so that it is seen that they are learnt, and not the float model."""
     monkeypatch.setattr(trained_codes, "STEPS", 3000)
+    monkeypatch.setattr(trained_codes, "NOISE", 0.1)
     space = ShiftrySpace(unlike(TASK), SPACE.options)
     rounded = space.lower([NARROW])
     trained = with_encodings(rounded, [CodeTraining(space).encodings(rounded)])
