@@ -62,7 +62,7 @@ def accuracy(space: ShiftrySpace, batch: FixedBatch) -> float:
 def test_trained_codes_are_right_more_often_by_the_labels(monkeypatch: pytest.MonkeyPatch) -> None:
     """By labels that the float model does not have, so that it is seen that they are learnt, and not the float model."""
     monkeypatch.setattr(trained_codes, "STEPS", 3000)
-    monkeypatch.setattr(trained_codes, "NOISE", 0.1)
+    monkeypatch.setattr(trained_codes, "MUCH", (0.1, 0.1))
     space = ShiftrySpace(unlike(TASK), SPACE.options)
     rounded = space.lower([NARROW])
     trained = with_encodings(rounded, [CodeTraining(space).encodings(rounded)])
@@ -165,6 +165,26 @@ def test_values_that_leave_their_format_are_clipped_and_pushed_back() -> None:
     inside = computed[:2] / 2
     values.stored(steps[0], inside)
     np.testing.assert_array_equal(values.passed_on(0, inside), inside)
+
+
+def test_samples_are_nearer_to_themselves_where_much_noise_loses_training_accuracy(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Which of the two is taken is seen by training with either alone."""
+    rounded, training = SPACE.lower([NARROW]), CodeTraining(SPACE)
+
+    def right(much: tuple[float, float], little: tuple[float, float]) -> float:
+        monkeypatch.setattr(trained_codes, "MUCH", much)
+        monkeypatch.setattr(trained_codes, "LITTLE", little)
+        return accuracy(SPACE, with_encodings(rounded, [training.encodings(rounded)]))
+
+    far, near = (3.0, 3.0), (0.0, 0.1)
+    alone = [right(noise, noise) for noise in (far, near)]
+    assert alone[0] < alone[1] < 100.0
+    assert right(far, near) == right(near, far) == alone[1]
+    float_metrics = {**SPACE.evaluator.float_metrics, "accuracy_percent": alone[0]}
+    monkeypatch.setattr(type(SPACE.evaluator), "float_metrics", float_metrics)
+    assert right(far, near) == alone[0], "as right as the float model is right enough"
 
 
 def test_what_is_too_large_keeps_its_codes(monkeypatch: pytest.MonkeyPatch) -> None:
