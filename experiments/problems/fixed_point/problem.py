@@ -154,8 +154,8 @@ class ModelProblem(TunedModel):
 
     def lines(self, trial: Trial) -> list[str]:
         """How the program divides, where that was decided, what errors are counted in, where that is not the real values' unit, whether
-        too few samples were left to the search, whether new samples may lose more than training samples, and what became of what was asked for: units left out, codes fitted, channels
-        equalised.
+        too few samples were left to the search, whether new samples may lose more than training samples, and what became of what was
+        asked for: units left out, codes fitted, channels equalised.
         """
         lines = [f"Divisions round: {self._rounding(trial)}."] if ROUNDING in trial.assignment else []
         room, flips = room_left(self, trial, self.held_out), flips_advised(self, trial)
