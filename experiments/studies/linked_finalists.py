@@ -13,14 +13,14 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
-from functools import partial
+from dataclasses import dataclass, replace
 
 from kilotune.experiments.problems.device_check import DeviceCheck
 from kilotune.experiments.problems.problem import LimitsLinkedFlash, Problem
-from kilotune.experiments.studies.command_time import made_in_time, unheard
+from kilotune.experiments.studies.command_time import unheard
 from kilotune.experiments.studies.finished_finalists import record_new
-from kilotune.experiments.studies.linked_descent import BEYOND_DEVICE, ESTIMATE, LinkedDescent, bytes_linked
+from kilotune.experiments.studies.linked_descent import LinkedDescent
+from kilotune.experiments.studies.linked_programs import BEYOND_DEVICE, ESTIMATE, Linking
 from kilotune.experiments.studies.measured_finalists import (
     MeasuredFinalists,
     differs,
@@ -49,6 +49,14 @@ MOST_CONSIDERED = 1000
 """Those of them that are looked at, whatever their estimates are."""
 
 
+@dataclass(frozen=True)
+class Chosen:
+    """A trial that links within the limit, and what is said of it."""
+
+    trial: Trial
+    said: str
+
+
 def linked_finalist(
     problem: Problem, study: Study, result: Result, is_over: Callable[[], bool], tell: Callable[[str], None] = unheard
 ) -> MeasuredFinalists | None:
@@ -60,35 +68,37 @@ def linked_finalist(
         return None
     assert isinstance(problem, LimitsLinkedFlash)
     whole = asks_for_front(problem.space)
-    linked = dict[int, int]()
     in_order = list(reversed(result.front)) if whole else _ranked(study, result.best)
     if not result.feasible and not (in_order := _refused(study, limit)):
         return None
-    for trial in _likely(in_order, linked, limit):
-        tell(f"linking finalists, {len(linked) + 1} so far")
-        found = made_in_time(is_over, partial(bytes_linked, problem, trial))
+    linking, kept = Linking(problem, study, limit, is_over, tell), kept_finalist(problem, study, result)
+    chosen = _first_within(linking, in_order)
+    if chosen is None and kept is not result:
+        return MeasuredFinalists(kept)
+    if not whole:
+        chosen = _smaller(linking) if chosen is None else _improved(linking, chosen, kept.best or chosen.trial)
+    if chosen is None:
+        return MeasuredFinalists(result, _none_within(limit, linking.sizes, result.best), kept=False)
+    keep_finalist(study, chosen.trial, study.result().best or result.best)
+    return MeasuredFinalists(with_best(result, chosen.trial, problem.space.objectives[0]), chosen.said)
+
+
+def _first_within(linking: Linking, in_order: Sequence[Trial]) -> Chosen | None:
+    """The first finalist that keeps the limit; None where none does, in time."""
+    sizes, limit = linking.sizes, linking.limit
+    for trial in _likely(in_order, sizes, limit):
+        linking.tell(f"linking finalists, {len(sizes) + 1} so far")
+        found = linking.link(trial)
         if found is None:
-            break
-        linked[trial.number] = found
+            return None
         if found <= limit:
             first = in_order[0].number
-            said = f"Trial {trial.number} links to {found} bytes, the best of {len(linked)} that were linked within {limit}"
-            said += "." if trial.number == first else f": trial {first}, the best by estimate, takes {linked[first]}."
-            if not whole:
-                earlier = kept_finalist(problem, study, result).best or trial
-                trial, further = _descended(problem, study, trial, earlier, linked, is_over, tell)
-                said += further
-            keep_finalist(study, trial, study.result().best or result.best)
-            return MeasuredFinalists(with_best(result, trial, problem.space.objectives[0]), said)
-    kept = kept_finalist(problem, study, result)
-    if kept is not result:
-        return MeasuredFinalists(kept)
-    if linked and not whole and not is_over():
-        reached, said = _smaller(problem, study, linked, limit, is_over, tell)
-        if reached is not None:
-            keep_finalist(study, reached, study.result().best or result.best)
-            return MeasuredFinalists(with_best(result, reached, problem.space.objectives[0]), said)
-    return MeasuredFinalists(result, _none_within(limit, linked, result.best), kept=False)
+            said = (
+                f"Trial {trial.number} links to {found} bytes, the best of {len(sizes)} that were linked within {limit}"
+            )
+            said += "." if trial.number == first else f": trial {first}, the best by estimate, takes {sizes[first]}."
+            return Chosen(trial, said)
+    return None
 
 
 def _none_within(limit: int, linked: Mapping[int, int], best: Trial) -> str:
@@ -113,61 +123,47 @@ def linked_as_built(problem: Problem, finalists: MeasuredFinalists, check: Devic
     return replace(finalists, said=said, kept=True)
 
 
-def _descended(
-    problem: LimitsLinkedFlash,
-    study: Study,
-    first: Trial,
-    earlier: Trial,
-    linked: Mapping[int, int],
-    is_over: Callable[[], bool],
-    tell: Callable[[str], None],
-) -> tuple[Trial, str]:
-    """What a descent from the finalist comes to in time, one of the study's trials from now on, and a sentence where that is better.
-    `earlier`: what was kept before, which stays where nothing is better."""
-    descent = LinkedDescent(problem, study, first, linked, tell)
+def _improved(linking: Linking, found: Chosen, earlier: Trial) -> Chosen:
+    """What a descent from a finalist within the limit comes to in time, one of the study's trials from now on. `earlier`: what was kept
+    before, which stays where nothing is better."""
+    descent = LinkedDescent(linking, found.trial)
     descent.offer(earlier)
-    made_in_time(is_over, descent.run)
-    best = descent.best
-    if best.number == first.number:
-        return first, ""
-    record_new(study, [best])
-    best = study.book.trial_of(best.assignment) or best
-    said = f" A descent from there, which linked {descent.linked}, comes to trial {best.number}, of {descent.bytes_of_best} bytes."
-    return best, said
+    linking.in_time(descent.run)
+    return (
+        found
+        if descent.best.number == found.trial.number
+        else _recorded(linking, descent, f"{found.said} A descent from there")
+    )
 
 
-def _smaller(
-    problem: Problem,
-    study: Study,
-    linked: dict[int, int],
-    limit: int,
-    is_over: Callable[[], bool],
-    tell: Callable[[str], None],
-) -> tuple[Trial | None, str]:
+def _smaller(linking: Linking) -> Chosen | None:
     """Where no finalist keeps the limit: the better of what a descent from the smallest reaches and of what another search finds within a
-    stricter limit, one of the study's trials from now on, and a sentence; None where neither keeps it."""
-    assert isinstance(problem, LimitsLinkedFlash)
-    least = min(linked, key=lambda number: (linked[number], number))
-    said = f"None of {len(linked)} finalists linked within {limit} bytes, the smallest to {linked[least]}."
-    smallest = study.book.numbered(least)
+    stricter limit, one of the study's trials from now on; None where neither keeps it, in time."""
+    sizes = linking.sizes
+    if not sizes or linking.is_over():
+        return None
+    least = min(sizes, key=lambda number: (sizes[number], number))
+    said = f"None of {len(sizes)} finalists linked within {linking.limit} bytes, the smallest to {sizes[least]}."
+    smallest = linking.study.book.numbered(least)
     assert smallest is not None
-    descent = LinkedDescent(problem, study, smallest, linked, tell)
-    made_in_time(is_over, descent.reached)  # which takes seconds, so that there is a program
-    found = stricter_finalist(problem, study, linked, limit, is_over, tell)
+    descent = LinkedDescent(linking, smallest)
+    linking.in_time(descent.reached)  # which takes seconds, so that there is a program
+    found = stricter_finalist(linking)
     if found is not None:
-        earlier = descent.best if descent.is_within else found
-        best, further = _descended(problem, study, found, earlier, linked, is_over, tell)
-        return (
-            best,
-            f"{said} Trial {found.number}, of a search within a stricter limit, links to {linked[found.number]}.{further}",
-        )
+        said += f" Trial {found.number}, of a search within a stricter limit, links to {sizes[found.number]}."
+        return _improved(linking, Chosen(found, said), descent.best if descent.is_within else found)
     if not descent.is_within:
-        return None, ""
-    made_in_time(is_over, descent.run)
-    record_new(study, [descent.best])
-    best = study.book.trial_of(descent.best.assignment) or descent.best
-    said += f" A descent from it, which linked {descent.linked}, comes to trial {best.number}, of {descent.bytes_of_best} bytes."
-    return best, said
+        return None
+    linking.in_time(descent.run)
+    return _recorded(linking, descent, f"{said} A descent from it")
+
+
+def _recorded(linking: Linking, descent: LinkedDescent, said: str) -> Chosen:
+    """What a descent has come to, as one of the study's trials; `said`: of where from."""
+    record_new(linking.study, [descent.best])
+    best = linking.study.book.trial_of(descent.best.assignment) or descent.best
+    said += f", which linked {descent.linked}, comes to trial {best.number}, of {descent.bytes_of_best} bytes."
+    return Chosen(best, said)
 
 
 def _refused(study: Study, limit: int) -> list[Trial]:
