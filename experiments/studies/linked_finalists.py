@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from kilotune.experiments.problems.device_check import DeviceCheck
@@ -23,7 +23,7 @@ from kilotune.experiments.studies.linked_descent import LinkedDescent
 from kilotune.experiments.studies.linked_programs import BEYOND_DEVICE, ESTIMATE, Linking
 from kilotune.experiments.studies.measured_finalists import (
     MeasuredFinalists,
-    differs,
+    apart,
     keep_finalist,
     kept_finalist,
     with_best,
@@ -174,22 +174,12 @@ def _refused(study: Study, limit: int) -> list[Trial]:
     def is_near(measurement: Measurement) -> bool:
         return measurement.metrics.get(ESTIMATE, math.inf) <= (1.0 + REFUSED) * limit
 
-    return _apart(study.book.best_first(Ranking(ranking.objectives, others), is_near), [])
+    return apart(study.book.best_first(Ranking(ranking.objectives, others), is_near), MOST_CONSIDERED)
 
 
 def _ranked(study: Study, best: Trial) -> list[Trial]:
     """Those within the limits by estimate, the best first."""
-    return _apart(study.book.best_first(Ranking.of(study.space)), [best])
-
-
-def _apart(best_first: Iterable[Trial], chosen: list[Trial]) -> list[Trial]:
-    """Those chosen, and of the trials the first ones, of those beside each other one."""
-    for trial in best_first:
-        if differs(trial, chosen):
-            chosen.append(trial)
-            if len(chosen) == MOST_CONSIDERED:
-                break
-    return chosen
+    return apart(study.book.best_first(Ranking.of(study.space)), MOST_CONSIDERED, best)
 
 
 def _likely(in_order: Sequence[Trial], linked: Mapping[int, int], limit: int) -> Iterator[Trial]:

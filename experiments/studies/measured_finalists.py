@@ -7,7 +7,7 @@ flatter: a program may come out slower on the device than the paper's. So some t
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -138,6 +138,17 @@ def _finalists(study: Study, best: Trial, paper: Trial | None) -> Iterator[Trial
             return
         chosen.append(trial)
         yield trial
+
+
+def apart(best_first: Iterable[Trial], most: int, *chosen: Trial) -> list[Trial]:
+    """Those chosen, and of the trials the first ones, of those beside each other one; `most` together."""
+    found = list(chosen)
+    for trial in best_first:
+        if len(found) == most:
+            break
+        if differs(trial, found):
+            found.append(trial)
+    return found
 
 
 def differs(trial: Trial, chosen: Sequence[Trial]) -> bool:

@@ -7,13 +7,13 @@ twice at most, for as many bytes fewer as the smallest finalist is beyond the li
 
 from __future__ import annotations
 
-import itertools
 from functools import partial
 
 from kilotune.evaluators.executors.in_process import InProcessExecutor
 from kilotune.experiments.problems.problem import NarrowsLinkedFlash
 from kilotune.experiments.studies.finished_finalists import NEW, record_new
 from kilotune.experiments.studies.linked_programs import Linking
+from kilotune.experiments.studies.measured_finalists import apart
 from kilotune.search.budget import Budget
 from kilotune.search.front import Ranking
 from kilotune.search.space import Assignment, Trial
@@ -70,12 +70,18 @@ def _searched(problem: NarrowsLinkedFlash, study: Study, goal: int) -> list[Tria
     again = Study(stricter.space, stricter.request.strategy, study.seed)
     trials = min(MOST_TRIALS, study.result().evaluations)
     again.run(InProcessExecutor(stricter.space), Budget(trials=trials), handle_interrupts=False)
-    best = list(itertools.islice(again.book.best_first(Ranking.of(stricter.space)), MOST_LINKED))
+    best = _beside_each_other_first(list(again.book.best_first(Ranking.of(stricter.space))))
     known = [study.book.trial_of(trial.assignment) for trial in best]
     return [
         trial if trial is not None and trial.metrics else _measured(study, one.assignment)
         for one, trial in zip(best, known, strict=True)
     ]
+
+
+def _beside_each_other_first(best_first: list[Trial]) -> list[Trial]:
+    """The first ones, of those beside each other one, which often compute the same; these after them where there are not so many."""
+    first = apart(best_first, MOST_LINKED)
+    return [*first, *(trial for trial in best_first if trial not in first)][:MOST_LINKED]
 
 
 def _measured(study: Study, candidate: Assignment) -> Trial:
