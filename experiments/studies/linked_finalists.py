@@ -5,7 +5,8 @@ estimate are linked, one after the other, until one keeps the limit; those that 
 for those that were linked, are passed over at first, and where none has kept it, linked from the smallest on. Where the estimate lets
 nothing through, those are linked that it alone refuses, by a little. Where none of all these keeps the limit, there is a search within
 a stricter one (`kilotune.experiments.studies.stricter_search`), or bytes are given up from the smallest on, until a program does
-(`kilotune.experiments.studies.linked_descent`).
+(`kilotune.experiments.studies.linked_descent`). Where time is up before any has kept it, two more are linked whatever the time: an
+estimate alone keeps no limit.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from dataclasses import dataclass, replace
 
 from kilotune.experiments.problems.device_check import DeviceCheck
 from kilotune.experiments.problems.problem import LimitsLinkedFlash, Problem
-from kilotune.experiments.studies.command_time import unheard
+from kilotune.experiments.studies.command_time import AFTER_INTERRUPT_S, unheard
 from kilotune.experiments.studies.finished_finalists import record_new
 from kilotune.experiments.studies.linked_descent import LinkedDescent
 from kilotune.experiments.studies.linked_programs import BEYOND_DEVICE, ESTIMATE, Linking
@@ -45,6 +46,10 @@ larger by chance (of LeNet's the first 24 were, so that the smallest of all was 
 REFUSED = 0.15
 """By which share of the limit an estimate may be beyond it, and the program is yet linked, where no estimate is within it."""
 
+CUT_SHORT = (
+    "No time was left for more: a larger budget links further programs, of which better ones may keep the limit."
+)
+
 MOST_CONSIDERED = 1000
 """Those of them that are looked at, whatever their estimates are."""
 
@@ -60,8 +65,9 @@ class Chosen:
 def linked_finalist(
     problem: Problem, study: Study, result: Result, is_over: Callable[[], bool], tell: Callable[[str], None] = unheard
 ) -> MeasuredFinalists | None:
-    """Link finalists and keep with the study the first that keeps the limit: of a front the most precise one. None without such a limit;
-    where `is_over` says that there is no time, what an earlier run has kept. None as well where no candidate keeps the other limits.
+    """Link finalists and keep with the study the first that keeps the limit: of a front the most precise one. None without such a limit,
+    and where no candidate keeps the other limits. Where `is_over` says that there is no time, what an earlier run has kept; without that
+    a finalist or two are linked all the same, until Ctrl-C.
     """
     limit = problem.linked_limit_bytes if isinstance(problem, LimitsLinkedFlash) else None
     if limit is None or result.best is None:
@@ -74,9 +80,10 @@ def linked_finalist(
     linking, kept = Linking(problem, study, limit, is_over, tell), kept_finalist(problem, study, result)
     chosen = _first_within(linking, in_order)
     if chosen is None and kept is not result:
-        return MeasuredFinalists(kept)
+        return MeasuredFinalists(kept, CUT_SHORT if linking.is_over() else None)
     if not whole:
         chosen = _smaller(linking) if chosen is None else _improved(linking, chosen, kept.best or chosen.trial)
+    chosen = chosen or _whatever_the_time(linking, in_order)
     if chosen is None:
         return MeasuredFinalists(result, _none_within(limit, linking.sizes, result.best), kept=False)
     keep_finalist(study, chosen.trial, study.result().best or result.best)
@@ -101,11 +108,28 @@ def _first_within(linking: Linking, in_order: Sequence[Trial]) -> Chosen | None:
     return None
 
 
+def _whatever_the_time(linking: Linking, in_order: Sequence[Trial]) -> Chosen | None:
+    """Where time is up before a finalist has kept the limit, one that does of those that most likely do; None where none of these does,
+    and after Ctrl-C."""
+    if not linking.is_over():
+        return None
+    study = linking.study
+    urgent = replace(linking, is_over=lambda: study.stopped_for_s() >= AFTER_INTERRUPT_S)
+    for trial in _surest(in_order, linking.sizes, linking.limit):
+        linking.tell("linking a finalist, although time is up")
+        found = urgent.link(trial)
+        if found is None:
+            return None
+        if found <= linking.limit:
+            return Chosen(trial, f"Trial {trial.number} links to {found} bytes, within {linking.limit}. {CUT_SHORT}")
+    return None
+
+
 def _none_within(limit: int, linked: Mapping[int, int], best: Trial) -> str:
     """The sentence about so many finalists, none of which keeps the limit, and the best, which is shown."""
     if linked and min(linked.values()) >= BEYOND_DEVICE:
         return f"None of {len(linked)} finalists can be linked: the device has no room for any."
-    least = f"the smallest of {len(linked)} takes {min(linked.values())}" if linked else "none was, for want of time"
+    least = f"the smallest of {len(linked)} takes {min(linked.values())}" if linked else "Ctrl-C came before that"
     size = linked.get(best.number)
     shown = f"trial {best.number}, which is shown, {'may take more, too' if size is None else f'takes {size}'}"
     return f"No finalist was linked within {limit} bytes: {least}; {shown}."
@@ -128,12 +152,11 @@ def _improved(linking: Linking, found: Chosen, earlier: Trial) -> Chosen:
     before, which stays where nothing is better."""
     descent = LinkedDescent(linking, found.trial)
     descent.offer(earlier)
-    linking.in_time(descent.run)
-    return (
-        found
-        if descent.best.number == found.trial.number
-        else _recorded(linking, descent, f"{found.said} A descent from there")
-    )
+    ended = linking.in_time(descent.run)
+    best = found
+    if descent.best.number != found.trial.number:
+        best = _recorded(linking, descent, f"{found.said} A descent from there")
+    return best if ended else replace(best, said=f"{best.said} {CUT_SHORT}")
 
 
 def _smaller(linking: Linking) -> Chosen | None:
@@ -154,8 +177,9 @@ def _smaller(linking: Linking) -> Chosen | None:
         return _improved(linking, Chosen(found, said), descent.best if descent.is_within else found)
     if not descent.is_within:
         return None
-    linking.in_time(descent.run)
-    return _recorded(linking, descent, f"{said} A descent from it")
+    ended = linking.in_time(descent.run)
+    best = _recorded(linking, descent, f"{said} A descent from it")
+    return best if ended else replace(best, said=f"{best.said} {CUT_SHORT}")
 
 
 def _recorded(linking: Linking, descent: LinkedDescent, said: str) -> Chosen:
@@ -184,11 +208,31 @@ def _ranked(study: Study, best: Trial) -> list[Trial]:
 
 def _likely(in_order: Sequence[Trial], linked: Mapping[int, int], limit: int) -> Iterator[Trial]:
     """Those that keep the limit by their estimate, as far as it is off for those that were linked so far; then the smallest."""
-    estimates = {trial.number: trial.metrics.get(ESTIMATE, 0.0) for trial in in_order}
+    estimates = _estimates(in_order)
     for trial in in_order:
-        off = statistics.median(size - estimates[number] for number, size in linked.items()) if linked else 0.0
+        off = _off(estimates, linked)
         doubt = DOUBT * (1.0 - 2.0 * len(linked) / MOST_LINKED)
         if len(linked) < MOST_LINKED and estimates[trial.number] + off <= (1.0 + doubt) * limit:
             yield trial
     others = [trial for trial in in_order if trial.number not in linked]
     yield from sorted(others, key=lambda trial: estimates[trial.number])[:MOST_LINKED]
+
+
+def _surest(in_order: Sequence[Trial], linked: Mapping[int, int], limit: int) -> list[Trial]:
+    """Of those not linked yet the best that is estimated so far below the limit that it most likely keeps it, and the smallest."""
+    estimates = _estimates(in_order)
+    most = (1.0 - DOUBT) * limit - _off(estimates, linked)
+    others = [trial for trial in in_order if trial.number not in linked]
+    sure = [trial for trial in others if estimates[trial.number] <= most][:1]
+    smallest = sorted(others, key=lambda trial: estimates[trial.number])[:1]
+    return sure if sure == smallest else [*sure, *smallest]
+
+
+def _estimates(trials: Sequence[Trial]) -> dict[int, float]:
+    return {trial.number: trial.metrics.get(ESTIMATE, 0.0) for trial in trials}
+
+
+def _off(estimates: Mapping[int, float], linked: Mapping[int, int]) -> float:
+    """By how much those of them that were linked are larger than their estimates."""
+    off = [size - estimates[number] for number, size in linked.items() if number in estimates]
+    return statistics.median(off) if off else 0.0
