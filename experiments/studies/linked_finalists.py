@@ -46,6 +46,9 @@ larger by chance (of LeNet's the first 24 were, so that the smallest of all was 
 REFUSED = 0.15
 """By which share of the limit an estimate may be beyond it, and the program is yet linked, where no estimate is within it."""
 
+IN_VAIN = "linked_in_vain"
+"""Where a study's stored request holds bytes of the finalists that were linked, where none keeps the limit."""
+
 CUT_SHORT = (
     "No time was left for more: a larger budget links further programs, of which better ones may keep the limit."
 )
@@ -85,7 +88,9 @@ def linked_finalist(
         chosen = _smaller(linking) if chosen is None else _improved(linking, chosen, kept.best or chosen.trial)
     chosen = chosen or _whatever_the_time(linking, in_order)
     if chosen is None:
-        return MeasuredFinalists(result, _none_within(limit, linking.sizes, result.best), kept=False)
+        _keep_in_vain(linking)
+        said = none_within(limit, linking.sizes, result.best)
+        return MeasuredFinalists(result, f"{said} {CUT_SHORT}" if linking.sizes and is_over() else said, kept=False)
     keep_finalist(study, chosen.trial, study.result().best or result.best)
     return MeasuredFinalists(with_best(result, chosen.trial, problem.space.objectives[0]), chosen.said)
 
@@ -125,7 +130,18 @@ def _whatever_the_time(linking: Linking, in_order: Sequence[Trial]) -> Chosen | 
     return None
 
 
-def _none_within(limit: int, linked: Mapping[int, int], best: Trial) -> str:
+def _keep_in_vain(linking: Linking) -> None:
+    """Keep with the study what was linked, and none of which keeps the limit."""
+    if linking.sizes:
+        linking.study.keep_in_request(IN_VAIN, {str(number): size for number, size in linking.sizes.items()})
+
+
+def linked_in_vain(study: Study) -> dict[int, int]:
+    """Bytes of trials, by their numbers, that the last run linked that found none within the limit; empty where none did."""
+    return {int(number): size for number, size in study.stored_request().get(IN_VAIN, {}).items()}
+
+
+def none_within(limit: int, linked: Mapping[int, int], best: Trial) -> str:
     """The sentence about so many finalists, none of which keeps the limit, and the best, which is shown."""
     if linked and min(linked.values()) >= BEYOND_DEVICE:
         return f"None of {len(linked)} finalists can be linked: the device has no room for any."

@@ -12,6 +12,7 @@ import pytest
 from kilotune.evaluators.executors.in_process import InProcessExecutor
 from kilotune.evaluators.simulated import DeviceError
 from kilotune.experiments.studies.command_time import never
+from kilotune.experiments.studies.delivery import kept_delivery
 from kilotune.experiments.studies.linked_finalists import CUT_SHORT, MOST_LINKED, linked_as_built, linked_finalist
 from kilotune.experiments.studies.measured_finalists import kept_finalist
 from kilotune.experiments.studies.storage import open_store
@@ -145,6 +146,15 @@ def test_a_limit_that_nobody_keeps_is_said(tmp_path: Path) -> None:
     assert found.said.startswith(f"No finalist was linked within {LIMIT} bytes: the smallest of ")
     assert result.best is not None
     assert f"takes {min(problem.linked) + 30:.0f}; trial {result.best.number}, which is shown, takes " in found.said
+    assert CUT_SHORT not in found.said
+    stored = kept_delivery(problem, study, study.result())  # type: ignore[arg-type]
+    assert stored.finalists.said == f"{found.said} `tune resume sized` searches and links on."
+    assert not stored.finalists.kept
+    problem.off = 0
+    later = linked_finalist(problem, study, result, never)  # type: ignore[arg-type]
+    assert later is not None
+    now = kept_delivery(problem, study, study.result()).finalists  # type: ignore[arg-type]
+    assert (now.said, now.kept, now.result.best) == (None, True, later.result.best)
 
 
 @pytest.mark.parametrize(("flash", "kept"), [(LIMIT, True), (LIMIT + 1, False), (None, False)])
@@ -160,6 +170,8 @@ def test_where_no_finalist_was_linked_before_ctrl_c_the_build_for_the_device_tel
     assert not problem.linked
     assert finalists.said is not None
     assert f"No finalist was linked within {LIMIT} bytes: Ctrl-C came before that; trial" in finalists.said
+    stored = kept_delivery(problem, study, study.result()).finalists  # type: ignore[arg-type]
+    assert stored.said == f"No finalist has been linked within {LIMIT} bytes yet: `tune resume sized` links some."
     measured = None if flash is None else SimpleNamespace(sizes=SimpleNamespace(flash_bytes=flash))
     found = linked_as_built(problem, finalists, SimpleNamespace(measured=measured))  # type: ignore[arg-type]
     assert found.kept == kept
@@ -188,6 +200,7 @@ def test_whatever_the_time_a_finalist_is_linked_that_most_likely_keeps_the_limit
         assert kept_finalist(problem, study, study.result()).best == best  # type: ignore[arg-type]
     else:
         assert found.said.startswith(f"No finalist was linked within {LIMIT} bytes: the smallest of 2 takes 63; trial ")
+        assert found.said.endswith(CUT_SHORT)
 
 
 def test_time_that_ends_between_finalists_is_said(tmp_path: Path) -> None:
