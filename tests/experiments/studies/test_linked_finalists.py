@@ -203,6 +203,29 @@ def test_whatever_the_time_a_finalist_is_linked_that_most_likely_keeps_the_limit
         assert found.said.endswith(CUT_SHORT)
 
 
+def test_what_was_linked_stays_where_the_search_finds_better_estimates_until_others_are_linked(tmp_path: Path) -> None:
+    problem = Linking(Sized(4, SIDE, 0, constraints=(Constraint("linked_bytes", 60),)), 1, linked_limit_bytes=60)
+    study, result = searched(problem, tmp_path, trials=3)
+    found = linked_finalist(problem, study, result, lambda: True)  # type: ignore[arg-type]
+    assert found is not None
+    assert found.kept
+    known = found.result.best
+    gone_on = study.run(InProcessExecutor(problem.space), Budget(trials=150))
+    assert gone_on.best != result.best
+    stored = kept_delivery(problem, study, gone_on).finalists  # type: ignore[arg-type]
+    assert (stored.kept, stored.said, stored.result.best) == (True, None, known)
+    problem.linked.clear()
+    without_time = linked_finalist(problem, study, gone_on, lambda: True)  # type: ignore[arg-type]
+    assert without_time is not None
+    assert not problem.linked
+    assert (without_time.result.best, without_time.said) == (known, CUT_SHORT)
+    later = linked_finalist(problem, study, gone_on, never)  # type: ignore[arg-type]
+    assert later is not None
+    assert later.result.best is not None
+    assert known is not None
+    assert later.result.best.metrics["loss"] < known.metrics["loss"]
+
+
 def test_time_that_ends_between_finalists_is_said(tmp_path: Path) -> None:
     """The first one is too large; what is linked whatever the time is smaller by as much as that was off."""
     problem = Linking(Sized(3, SIDE, 0), 2)
