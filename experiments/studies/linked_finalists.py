@@ -152,14 +152,14 @@ def none_within(limit: int, linked: Mapping[int, int], best: Trial) -> str:
 
 
 def linked_as_built(problem: Problem, finalists: MeasuredFinalists, check: DeviceCheck | None) -> MeasuredFinalists:
-    """The finalists once the best of them has been built for its device, which is linked there: where there was no time for others, that
-    tells whether it keeps the limit."""
+    """The finalists once the best of them has been built for its device, which is linked there: where none was linked, since the
+    study was interrupted before, or few, that tells whether it keeps the limit."""
     limit = problem.linked_limit_bytes if isinstance(problem, LimitsLinkedFlash) else None
     best, built = finalists.result.best, None if check is None else check.measured
     if finalists.kept or limit is None or best is None or built is None or built.sizes.flash_bytes > limit:
         return finalists
     size = built.sizes.flash_bytes
-    said = f"Trial {best.number} links to {size} bytes as it is built for the device, within {limit}; others were not linked."
+    said = f"Trial {best.number} links to {size} bytes as it is built for the device, within {limit}."
     return replace(finalists, said=said, kept=True)
 
 

@@ -176,6 +176,10 @@ def test_where_no_finalist_was_linked_before_ctrl_c_the_build_for_the_device_tel
     found = linked_as_built(problem, finalists, SimpleNamespace(measured=measured))  # type: ignore[arg-type]
     assert found.kept == kept
     assert (found == finalists) != kept
+    if kept:
+        assert result.best is not None
+        best = result.best.number
+        assert found.said == f"Trial {best} links to {flash} bytes as it is built for the device, within {LIMIT}."
     assert linked_as_built(problem, finalists, None) == finalists  # type: ignore[arg-type]
 
 
