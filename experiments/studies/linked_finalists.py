@@ -100,7 +100,7 @@ def _first_within(linking: Linking, in_order: Sequence[Trial]) -> Chosen | None:
     sizes, limit = linking.sizes, linking.limit
     for trial in _likely(in_order, sizes, limit):
         linking.tell(f"linking finalists, {len(sizes) + 1} so far")
-        found = linking.link(trial)
+        found = linking.bytes_of(trial)
         if found is None:
             return None
         if found <= limit:
@@ -122,7 +122,7 @@ def _whatever_the_time(linking: Linking, in_order: Sequence[Trial]) -> Chosen | 
     urgent = replace(linking, is_over=lambda: study.stopped_for_s() >= AFTER_INTERRUPT_S)
     for trial in _surest(in_order, linking.sizes, linking.limit):
         linking.tell("linking a finalist, although time is up")
-        found = urgent.link(trial)
+        found = urgent.bytes_of(trial)
         if found is None:
             return None
         if found <= linking.limit:
@@ -235,7 +235,7 @@ def _likely(in_order: Sequence[Trial], linked: Mapping[int, int], limit: int) ->
 
 
 def _surest(in_order: Sequence[Trial], linked: Mapping[int, int], limit: int) -> list[Trial]:
-    """Of those not linked yet the best that is estimated so far below the limit that it most likely keeps it, and the smallest."""
+    """The best of those not linked yet that is estimated so far below the limit that it most likely keeps it, and the smallest of them."""
     estimates = _estimates(in_order)
     most = (1.0 - DOUBT) * limit - _off(estimates, linked)
     others = [trial for trial in in_order if trial.number not in linked]

@@ -35,7 +35,7 @@ class Linking:
     tell: Callable[[str], None]
     sizes: dict[int, int] = field(default_factory=dict)
 
-    def link(self, trial: Trial) -> int | None:
+    def bytes_of(self, trial: Trial) -> int | None:
         """What a trial's program takes; None where there is no time for it."""
         size = self.in_time(partial(bytes_linked, self.problem, trial))
         if size is not None and trial.number != NEW:

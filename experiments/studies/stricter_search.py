@@ -46,7 +46,7 @@ def stricter_finalist(linking: Linking) -> Trial | None:
         finalists = linking.in_time(partial(_searched, problem, study, goal))
         sizes = list[int]()
         for trial in finalists or ():
-            size = linking.link(trial)
+            size = linking.bytes_of(trial)
             if size is None:
                 return None
             if size <= limit:

@@ -11,7 +11,7 @@ from kilotune.codegen.dataset import Dataset
 from kilotune.experiments.presentation.wording import counted
 
 LEAST_SAMPLES = 20
-"""Of fewer, one sample more or less is over five points of accuracy."""
+"""One sample more or less of fewer is over five points of accuracy."""
 
 LEAST_OF_A_CLASS = 5
 """So many for each class, of which every class has a share."""
