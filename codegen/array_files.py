@@ -155,8 +155,9 @@ def array_names(path: Path) -> frozenset[str]:
         return frozenset(_members(archive))
 
 
-def check_finite(array: RealArray, path: Path) -> None:
-    """Raises InputError naming the first element (indices count from 0) that is NaN, infinite, or beyond all floats of 32 bits."""
+def check_finite(array: RealArray, path: Path, subject: str = "") -> None:
+    """Raises InputError naming the first element (indices count from 0) that is NaN, infinite, or beyond all floats of 32 bits.
+    `subject`: which of the file's arrays it is, where there are several."""
     rows = max(1, BLOCK_ELEMENTS * len(array) // max(array.size, 1)) if array.ndim else 1
     for start in range(0, len(array) if array.ndim else 1, rows):
         block = array[start : start + rows] if array.ndim else array
@@ -167,7 +168,7 @@ def check_finite(array: RealArray, path: Path) -> None:
         index = (first[0] + start, *first[1:]) if first else ()
         place = f"element [{', '.join(map(str, index))}]"
         expected = "a number of a float of 32 bits" if np.isfinite(array[index]) else "a finite number"
-        raise InputError(str(path), place=place, expected=expected, found=str(array[index]))
+        raise InputError(str(path), place=place, subject=subject, expected=expected, found=str(array[index]))
 
 
 def round_to_float32(features: RealArray) -> RealArray:

@@ -29,6 +29,7 @@ A literal operand a (b) is the integer CONSTANT_A (CONSTANT_B), already at its f
 from __future__ import annotations
 
 import enum
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -87,7 +88,7 @@ class FixedBatch:
         """The batch that holds only candidate `index`."""
         return self.part(slice(index, index + 1))
 
-    def part(self, pick: slice) -> FixedBatch:
+    def part(self, pick: slice | Sequence[int]) -> FixedBatch:
         """The batch that holds some of the candidates."""
         return replace(
             self,

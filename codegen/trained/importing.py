@@ -58,7 +58,7 @@ def import_bundle(path: Path, data: Path, label: str | None = None, returns: Ret
     samples = read_samples(data, (1, 0, *model.input_shape) if model.kept else model.input_shape, label)
     model = over_frames(model, samples.train.features.shape[1] // math.prod(model.input_shape))
     check_quantised_range(model, samples.train.features, data)
-    wanted = returns or returned(model, samples.train.targets, data)
+    wanted = returns or returned(model, samples.train, data)
     if wanted is Returns.VALUE:
         _check_real(model)
     model = _with_ends(model, path, samples.train.features, wanted)
@@ -157,30 +157,36 @@ def read_trained(path: Path) -> TrainedGraph:
     return with_executed_constants(rolled(graph))
 
 
-def returned(model: TrainedGraph, targets: RealArray | None, data: Path) -> Returns:
+def returned(model: TrainedGraph, part: SamplePart, data: Path) -> Returns:
     """What a program is to return, by how its model ends and what the labels are. InputError for labels that are none of its classes."""
-    ending = ending_of(model)
+    ending, targets = ending_of(model), part.targets
     if ending.classifies:
         return Returns.CLASS
     if targets is None:
         return Returns.VALUE
     scores = convert(model, "", Returns.VALUE).program.result.size
     tells_apart = scores > 1 or "Sigmoid" in ending.passed
-    strange = targets[(targets != np.floor(targets)) | (targets < 0) | (targets >= max(2, scores))]
+    strange = np.flatnonzero((targets != np.floor(targets)) | (targets < 0) | (targets >= max(2, scores)))
     if scores > 1 and strange.size:
         expected = f"a class from 0 to {scores - 1}, since the model returns {scores} numbers"
-        raise InputError(str(data), subject="labels", expected=expected, found=f"{strange[0]:g}")
+        raise _label_error(part, int(strange[0]), expected, data)
     if scores == 1 and tells_apart and strange.size:
-        _check_two(targets, data)
+        _check_two(targets, part.label, data)
     return Returns.CLASS if tells_apart and not strange.size else Returns.VALUE
 
 
-def _check_two(targets: RealArray, data: Path) -> None:
+def _label_error(part: SamplePart, sample: int, expected: str, path: Path) -> InputError:
+    assert part.targets is not None
+    place, found = f"sample {part.row(sample)} (counted from 0)", f"{part.targets[sample]:g}"
+    return InputError(str(path), place=place, subject=part.label, expected=expected, found=found)
+
+
+def _check_two(targets: RealArray, label: str, data: Path) -> None:
     """InputError for two whole numbers other than 0 and 1: the labels of a model whose one probability is that of yes."""
     names = np.unique(targets)
     if names.size == 2 and (names == np.floor(names)).all():
         expected = "0 and 1, since the model returns one probability (or --returns value for numbers)"
-        raise InputError(str(data), subject="labels", expected=expected, found=f"{names[0]:g} and {names[1]:g}")
+        raise InputError(str(data), subject=label, expected=expected, found=f"{names[0]:g} and {names[1]:g}")
 
 
 def labelled(converted: Converted, part: SamplePart, path: Path, classes: tuple[ClassName, ...]) -> Dataset:
@@ -188,25 +194,24 @@ def labelled(converted: Converted, part: SamplePart, path: Path, classes: tuple[
     given = part.targets
     if given is None:
         given = run_float(converted.program, converted.parameters, part.features).outputs[:, 0]
-        classes = ()
+        part, classes = replace(part, targets=given), ()
     if converted.class_count is None:
         return Dataset(part.features, given)
-    return Dataset(part.features, class_places(given, classes, converted.class_count, path))
+    return Dataset(part.features, class_places(part, classes, converted.class_count, path))
 
 
-def class_places(given: RealArray, classes: tuple[ClassName, ...], count: int, path: Path) -> NDArray[np.int64]:
-    """Which class each label is, counted from 0; `classes`: what the labels are called, where those are whole numbers, else they are
-    the numbers from 0. InputError for one that is none."""
+def class_places(part: SamplePart, classes: tuple[ClassName, ...], count: int, path: Path) -> NDArray[np.int64]:
+    """Which class each label of samples that have some is, counted from 0; `classes`: what the labels are called, where those
+    are whole numbers, else they are the numbers from 0. InputError for one that is none."""
     whole = tuple(name for name in classes if isinstance(name, int))
     named = whole if len(whole) == count else tuple(range(count))
-    targets = _places(given, named)
+    assert part.targets is not None
+    targets = _places(part.targets, named)
     wrong = np.flatnonzero(targets < 0)
     if len(wrong):
-        row = int(wrong[0])
         words = f"a class from 0 to {len(named) - 1}"
         expected = words if named == tuple(range(len(named))) else f"one of the classes {', '.join(map(str, named))}"
-        place = f"sample {row} (counted from 0)"
-        raise InputError(str(path), place=place, subject="label", expected=expected, found=f"{given[row]:g}")
+        raise _label_error(part, int(wrong[0]), expected, path)
     return targets
 
 

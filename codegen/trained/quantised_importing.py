@@ -7,7 +7,6 @@ from pathlib import Path
 
 import numpy as np
 
-from kilotune.codegen.array_files import RealArray
 from kilotune.codegen.bundle import Bundle
 from kilotune.codegen.class_names import told_names
 from kilotune.codegen.dataset import Dataset
@@ -42,7 +41,7 @@ def import_quantised_bundle(path: Path, data: Path, label: str | None = None, re
     """
     model = read_kept(path)
     samples = read_samples(data, model.input_shape, label)
-    wanted = returns or _returned(model, samples.train.targets, data)
+    wanted = returns or _returned(model, samples.train, data)
     converted = convert(with_answer(model) if wanted is Returns.CLASS else model, path.stem, wanted)
     given, made = model.input_grid, model.output_grid
     if given is None or not is_quantised(converted.program):
@@ -73,10 +72,10 @@ def read_kept(path: Path) -> TrainedGraph:
     return with_kept_integers(without_classical(graph))
 
 
-def _returned(model: TrainedGraph, targets: RealArray | None, data: Path) -> Returns:
+def _returned(model: TrainedGraph, part: SamplePart, data: Path) -> Returns:
     """As `returned`: a file's one probability, with labels of no and yes, tells these apart."""
-    wanted = returned(model, targets, data)
-    answers = targets is not None and bool(np.isin(targets, (0, 1)).all())
+    wanted = returned(model, part, data)
+    answers = part.targets is not None and bool(np.isin(part.targets, (0, 1)).all())
     return Returns.CLASS if answers and _ends_in_probability(model) else wanted
 
 
@@ -114,4 +113,4 @@ def _integers(part: SamplePart, given: QuantisationGrid, made: QuantisationGrid 
     targets = part.targets
     if targets is not None and made is not None:
         targets = targets / made.step + made.zero
-    return SamplePart(given.apply(part.features), targets)
+    return replace(part, features=given.apply(part.features), targets=targets)

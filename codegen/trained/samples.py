@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from kilotune.codegen.array_files import RealArray, array_names, check_finite, read_array, read_table, round_to_float32
 from kilotune.codegen.dataset import MOST_SAMPLES
@@ -28,10 +29,17 @@ TEST_MARK = "test"
 @dataclass(frozen=True, eq=False)
 class SamplePart:
     """`features` [samples, features], row-major elements of a sample, each a float of 32 bits; `targets` [samples],
-    None where there are none."""
+    None where there are none. `label`: what a target is called in a sentence, with its place in the file; `rows` [samples]: which samples
+    of the file these are, None for all."""
 
     features: RealArray
     targets: RealArray | None
+    label: str = "label"
+    rows: NDArray[np.intp] | None = None
+
+    def row(self, sample: int) -> int:
+        """The number of a sample in its array or table, counted from 0."""
+        return sample if self.rows is None else int(self.rows[sample])
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,8 +108,8 @@ def _part(path: Path, shape: tuple[int, ...], features: str, labels: str | None)
         raise InputError(str(path), subject=f"array {labels}", expected=expected, found=f"{targets.shape[1]} a sample")
     if targets.size != len(rows):
         raise InputError(str(path), subject=f"array {labels}", expected=f"{len(rows)} numbers", found=str(targets.size))
-    check_finite(targets, path)
-    return SamplePart(rows, targets.reshape(-1))
+    check_finite(targets, path, f"array {labels}")
+    return SamplePart(rows, targets.reshape(-1), f"label in array {labels}")
 
 
 def _labels(path: Path, name: str) -> RealArray:
@@ -141,7 +149,7 @@ def _rows(path: Path, array: RealArray, shape: tuple[int, ...], subject: str) ->
     if len(axes) > 1 and len(wanted_axes) > 1 and axes != wanted_axes:
         expected = f"samples of {'x'.join(map(str, wanted))}, as the model takes them, or their elements in that order"
         raise InputError(str(path), subject=subject, expected=expected, found="x".join(map(str, array.shape[1:])))
-    check_finite(array, path)
+    check_finite(array, path, subject)
     return round_to_float32(np.ascontiguousarray(array).reshape(len(array), -1))
 
 
@@ -154,8 +162,12 @@ def _marked(path: Path, whole: SamplePart) -> Samples:
         found = f"{len(mark)}, {int(tested.sum())} of them not 0"
         raise InputError(str(path), subject=f"array {TEST_MARK}", expected=expected, found=found)
     targets = whole.targets
-    parts = [SamplePart(whole.features[keep], None if targets is None else targets[keep]) for keep in (~tested, tested)]
-    return Samples(*parts)
+    return Samples(
+        *(
+            SamplePart(whole.features[rows], None if targets is None else targets[rows], whole.label, rows)
+            for rows in (np.flatnonzero(~tested), np.flatnonzero(tested))
+        )
+    )
 
 
 def _of_table(path: Path, shape: tuple[int, ...], label: str | None) -> Samples:
@@ -164,11 +176,12 @@ def _of_table(path: Path, shape: tuple[int, ...], label: str | None) -> Samples:
         raise InputError(str(path), expected="at least one sample", found="none")
     if table.ndim != 2 or (label is None and table.shape[1] == math.prod(shape)) or label == NO_LABEL:
         return Samples(SamplePart(_rows(path, table, shape, "data"), None), None)
+    check_finite(table, path)  # before a column is gone, by whose numbers places are told
     column = _column(path, names, table.shape[1], label)
     features = np.delete(table, column, axis=1)
     targets = table[:, column].copy()
-    check_finite(targets.reshape(-1, 1), path)
-    return Samples(SamplePart(_rows(path, features, shape, "data without its label"), targets), None)
+    place = f"label in column {names[column] if names else column}"
+    return Samples(SamplePart(_rows(path, features, shape, "data without its label"), targets, place), None)
 
 
 def _column(path: Path, names: tuple[str, ...], width: int, label: str | None) -> int:

@@ -13,11 +13,9 @@ from __future__ import annotations
 import heapq
 import itertools
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
-from kilotune.evaluators.simulated import DeviceError
-from kilotune.experiments.problems.problem import LimitsLinkedFlash
 from kilotune.experiments.studies.finished_finalists import (
     NEW,
     Finishing,
@@ -25,6 +23,7 @@ from kilotune.experiments.studies.finished_finalists import (
     is_whole,
     of_view,
 )
+from kilotune.experiments.studies.linked_programs import BEYOND_DEVICE, ESTIMATE, Linking, bytes_linked
 from kilotune.search.corrected_estimate import CorrectedEstimate
 from kilotune.search.encoding import CandidateKey
 from kilotune.search.front import Rank, Ranking
@@ -36,7 +35,6 @@ from kilotune.search.space import (
     Trial,
 )
 from kilotune.search.strategies.moves import Move, Moves
-from kilotune.search.study import Study
 
 MOST_LINKED = 60
 """Candidates that are linked, besides the finalists."""
@@ -53,21 +51,6 @@ DOUBT = 0.01
 TRADED = 16
 """Changes of either kind that are tried with one another."""
 
-ESTIMATE = "linked_bytes"
-"""The metric of estimates."""
-
-BEYOND_DEVICE = 1 << 62
-"""Bytes of what cannot be linked, since the device has no room for it."""
-
-
-def bytes_linked(problem: LimitsLinkedFlash, trial: Trial) -> int:
-    """What a trial's program takes; BEYOND_DEVICE where it cannot be linked."""
-    try:
-        return problem.linked_bytes(trial)
-    except DeviceError:
-        return BEYOND_DEVICE
-
-
 WORST: Rank = (math.inf,)
 """Behind the rank of any trial."""
 
@@ -79,20 +62,11 @@ class LinkedDescent:
     `run` may be abandoned at any time: what it has come to stays.
     """
 
-    def __init__(
-        self,
-        problem: LimitsLinkedFlash,
-        study: Study,
-        first: Trial,
-        linked: Mapping[int, int],
-        tell: Callable[[str], None],
-    ) -> None:
-        """`first`: a trial that links within the limit, or from which that is to be `reached`. `linked`: bytes of trials that were
-        linked, by their numbers. `tell` hears of every step that takes long, before it is made."""
-        limit = problem.linked_limit_bytes
-        assert limit is not None
-        self._problem, self._limit, self._space = problem, limit, study.space
-        self._most = (1.0 + DOUBT) * limit
+    def __init__(self, linking: Linking, first: Trial) -> None:
+        """`first`: a trial that links within the limit, or from which that is to be `reached`; it was linked."""
+        study, linked = linking.study, linking.sizes
+        self._problem, self._limit, self._space = linking.problem, linking.limit, study.space
+        self._most = (1.0 + DOUBT) * linking.limit
         ranking = Ranking.of(study.space)
         others = tuple(constraint for constraint in ranking.constraints if constraint.metric != ESTIMATE)
         self._ranking, self._key = Ranking(ranking.objectives, others), study.book.encoding.key
@@ -105,7 +79,7 @@ class LinkedDescent:
             if trial is not None:
                 self._keep(trial, linked[number])
         self._links_left, self._measurements_left = MOST_LINKED, MOST_MEASURED
-        self.linked, self._tell = 0, tell
+        self.linked, self._tell = 0, linking.tell
         self.best, self.bytes_of_best = first, linked[first.number]
 
     def offer(self, trial: Trial) -> None:

@@ -5,25 +5,26 @@ estimate are linked, one after the other, until one keeps the limit; those that 
 for those that were linked, are passed over at first, and where none has kept it, linked from the smallest on. Where the estimate lets
 nothing through, those are linked that it alone refuses, by a little. Where none of all these keeps the limit, there is a search within
 a stricter one (`kilotune.experiments.studies.stricter_search`), or bytes are given up from the smallest on, until a program does
-(`kilotune.experiments.studies.linked_descent`).
+(`kilotune.experiments.studies.linked_descent`). Where time is up before any has kept it, two more are linked whatever the time: an
+estimate alone keeps no limit.
 """
 
 from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
-from functools import partial
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from kilotune.experiments.problems.device_check import DeviceCheck
 from kilotune.experiments.problems.problem import LimitsLinkedFlash, Problem
-from kilotune.experiments.studies.command_time import made_in_time, unheard
+from kilotune.experiments.studies.command_time import AFTER_INTERRUPT_S, unheard
 from kilotune.experiments.studies.finished_finalists import record_new
-from kilotune.experiments.studies.linked_descent import BEYOND_DEVICE, ESTIMATE, LinkedDescent, bytes_linked
+from kilotune.experiments.studies.linked_descent import LinkedDescent
+from kilotune.experiments.studies.linked_programs import BEYOND_DEVICE, ESTIMATE, Linking
 from kilotune.experiments.studies.measured_finalists import (
     MeasuredFinalists,
-    differs,
+    apart,
     keep_finalist,
     kept_finalist,
     with_best,
@@ -45,129 +46,164 @@ larger by chance (of LeNet's the first 24 were, so that the smallest of all was 
 REFUSED = 0.15
 """By which share of the limit an estimate may be beyond it, and the program is yet linked, where no estimate is within it."""
 
+IN_VAIN = "linked_in_vain"
+"""Where a study's stored request holds bytes of the finalists that were linked, where none keeps the limit."""
+
+CUT_SHORT = (
+    "No time was left for more: a larger budget links further programs, of which better ones may keep the limit."
+)
+
 MOST_CONSIDERED = 1000
 """Those of them that are looked at, whatever their estimates are."""
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """A trial that links within the limit, and what is said of it."""
+
+    trial: Trial
+    said: str
 
 
 def linked_finalist(
     problem: Problem, study: Study, result: Result, is_over: Callable[[], bool], tell: Callable[[str], None] = unheard
 ) -> MeasuredFinalists | None:
-    """Link finalists and keep with the study the first that keeps the limit: of a front the most precise one. None without such a limit;
-    where `is_over` says that there is no time, what an earlier run has kept. None as well where no candidate keeps the other limits.
+    """Link finalists and keep with the study the first that keeps the limit: of a front the most precise one. None without such a limit,
+    and where no candidate keeps the other limits. Where `is_over` says that there is no time, what an earlier run has kept; without that
+    a finalist or two are linked all the same, until Ctrl-C.
     """
     limit = problem.linked_limit_bytes if isinstance(problem, LimitsLinkedFlash) else None
     if limit is None or result.best is None:
         return None
     assert isinstance(problem, LimitsLinkedFlash)
     whole = asks_for_front(problem.space)
-    linked = dict[int, int]()
     in_order = list(reversed(result.front)) if whole else _ranked(study, result.best)
     if not result.feasible and not (in_order := _refused(study, limit)):
         return None
-    for trial in _likely(in_order, linked, limit):
-        tell(f"linking finalists, {len(linked) + 1} so far")
-        found = made_in_time(is_over, partial(bytes_linked, problem, trial))
+    linking, kept = Linking(problem, study, limit, is_over, tell), kept_finalist(problem, study, result)
+    chosen = _first_within(linking, in_order)
+    if chosen is None and kept is not result:
+        return MeasuredFinalists(kept, CUT_SHORT if linking.is_over() else None)
+    if not whole:
+        chosen = _smaller(linking) if chosen is None else _improved(linking, chosen, kept.best or chosen.trial)
+    chosen = chosen or _whatever_the_time(linking, in_order)
+    if chosen is None:
+        _keep_in_vain(linking)
+        said = none_within(limit, linking.sizes, result.best)
+        return MeasuredFinalists(result, f"{said} {CUT_SHORT}" if linking.sizes and is_over() else said, kept=False)
+    keep_finalist(study, chosen.trial, study.result().best or result.best)
+    return MeasuredFinalists(with_best(result, chosen.trial, problem.space.objectives[0]), chosen.said)
+
+
+def _first_within(linking: Linking, in_order: Sequence[Trial]) -> Chosen | None:
+    """The first finalist that keeps the limit; None where none does, in time."""
+    sizes, limit = linking.sizes, linking.limit
+    for trial in _likely(in_order, sizes, limit):
+        linking.tell(f"linking finalists, {len(sizes) + 1} so far")
+        found = linking.bytes_of(trial)
         if found is None:
-            break
-        linked[trial.number] = found
+            return None
         if found <= limit:
             first = in_order[0].number
-            said = f"Trial {trial.number} links to {found} bytes, the best of {len(linked)} that were linked within {limit}"
-            said += "." if trial.number == first else f": trial {first}, the best by estimate, takes {linked[first]}."
-            if not whole:
-                earlier = kept_finalist(problem, study, result).best or trial
-                trial, further = _descended(problem, study, trial, earlier, linked, is_over, tell)
-                said += further
-            keep_finalist(study, trial, study.result().best or result.best)
-            return MeasuredFinalists(with_best(result, trial, problem.space.objectives[0]), said)
-    kept = kept_finalist(problem, study, result)
-    if kept is not result:
-        return MeasuredFinalists(kept)
-    if linked and not whole and not is_over():
-        reached, said = _smaller(problem, study, linked, limit, is_over, tell)
-        if reached is not None:
-            keep_finalist(study, reached, study.result().best or result.best)
-            return MeasuredFinalists(with_best(result, reached, problem.space.objectives[0]), said)
-    return MeasuredFinalists(result, _none_within(limit, linked, result.best), kept=False)
+            said = (
+                f"Trial {trial.number} links to {found} bytes, the best of {len(sizes)} that were linked within {limit}"
+            )
+            said += "." if trial.number == first else f": trial {first}, the best by estimate, takes {sizes[first]}."
+            return Chosen(trial, said)
+    return None
 
 
-def _none_within(limit: int, linked: Mapping[int, int], best: Trial) -> str:
+def _whatever_the_time(linking: Linking, in_order: Sequence[Trial]) -> Chosen | None:
+    """Where time is up before a finalist has kept the limit, one that does of those that most likely do; None where none of these does,
+    and after Ctrl-C."""
+    if not linking.is_over():
+        return None
+    study = linking.study
+    urgent = replace(linking, is_over=lambda: study.stopped_for_s() >= AFTER_INTERRUPT_S)
+    for trial in _surest(in_order, linking.sizes, linking.limit):
+        linking.tell("linking a finalist, although time is up")
+        found = urgent.bytes_of(trial)
+        if found is None:
+            return None
+        if found <= linking.limit:
+            return Chosen(trial, f"Trial {trial.number} links to {found} bytes, within {linking.limit}. {CUT_SHORT}")
+    return None
+
+
+def _keep_in_vain(linking: Linking) -> None:
+    """Keep with the study what was linked, and none of which keeps the limit."""
+    if linking.sizes:
+        linking.study.keep_in_request(IN_VAIN, {str(number): size for number, size in linking.sizes.items()})
+
+
+def linked_in_vain(study: Study) -> dict[int, int]:
+    """Bytes of trials, by their numbers, that the last run linked that found none within the limit; empty where none did."""
+    return {int(number): size for number, size in study.stored_request().get(IN_VAIN, {}).items()}
+
+
+def none_within(limit: int, linked: Mapping[int, int], best: Trial) -> str:
     """The sentence about so many finalists, none of which keeps the limit, and the best, which is shown."""
     if linked and min(linked.values()) >= BEYOND_DEVICE:
         return f"None of {len(linked)} finalists can be linked: the device has no room for any."
-    least = f"the smallest of {len(linked)} takes {min(linked.values())}" if linked else "none was, for want of time"
+    least = f"the smallest of {len(linked)} takes {min(linked.values())}" if linked else "Ctrl-C came before that"
     size = linked.get(best.number)
     shown = f"trial {best.number}, which is shown, {'may take more, too' if size is None else f'takes {size}'}"
     return f"No finalist was linked within {limit} bytes: {least}; {shown}."
 
 
 def linked_as_built(problem: Problem, finalists: MeasuredFinalists, check: DeviceCheck | None) -> MeasuredFinalists:
-    """The finalists once the best of them has been built for its device, which is linked there: where there was no time for others, that
-    tells whether it keeps the limit."""
+    """The finalists once the best of them has been built for its device, which is linked there: where none was linked, since the
+    study was interrupted before, or few, that tells whether it keeps the limit."""
     limit = problem.linked_limit_bytes if isinstance(problem, LimitsLinkedFlash) else None
     best, built = finalists.result.best, None if check is None else check.measured
     if finalists.kept or limit is None or best is None or built is None or built.sizes.flash_bytes > limit:
         return finalists
     size = built.sizes.flash_bytes
-    said = f"Trial {best.number} links to {size} bytes as it is built for the device, within {limit}; others were not linked."
+    said = f"Trial {best.number} links to {size} bytes as it is built for the device, within {limit}."
     return replace(finalists, said=said, kept=True)
 
 
-def _descended(
-    problem: LimitsLinkedFlash,
-    study: Study,
-    first: Trial,
-    earlier: Trial,
-    linked: Mapping[int, int],
-    is_over: Callable[[], bool],
-    tell: Callable[[str], None],
-) -> tuple[Trial, str]:
-    """What a descent from the finalist comes to in time, one of the study's trials from now on, and a sentence where that is better.
-    `earlier`: what was kept before, which stays where nothing is better."""
-    descent = LinkedDescent(problem, study, first, linked, tell)
+def _improved(linking: Linking, found: Chosen, earlier: Trial) -> Chosen:
+    """What a descent from a finalist within the limit comes to in time, one of the study's trials from now on. `earlier`: what was kept
+    before, which stays where nothing is better."""
+    descent = LinkedDescent(linking, found.trial)
     descent.offer(earlier)
-    made_in_time(is_over, descent.run)
-    best = descent.best
-    if best.number == first.number:
-        return first, ""
-    record_new(study, [best])
-    best = study.book.trial_of(best.assignment) or best
-    said = f" A descent from there, which linked {descent.linked}, comes to trial {best.number}, of {descent.bytes_of_best} bytes."
-    return best, said
+    ended = linking.in_time(descent.run)
+    best = found
+    if descent.best.number != found.trial.number:
+        best = _recorded(linking, descent, f"{found.said} A descent from there")
+    return best if ended else replace(best, said=f"{best.said} {CUT_SHORT}")
 
 
-def _smaller(
-    problem: Problem,
-    study: Study,
-    linked: dict[int, int],
-    limit: int,
-    is_over: Callable[[], bool],
-    tell: Callable[[str], None],
-) -> tuple[Trial | None, str]:
+def _smaller(linking: Linking) -> Chosen | None:
     """Where no finalist keeps the limit: the better of what a descent from the smallest reaches and of what another search finds within a
-    stricter limit, one of the study's trials from now on, and a sentence; None where neither keeps it."""
-    assert isinstance(problem, LimitsLinkedFlash)
-    least = min(linked, key=lambda number: (linked[number], number))
-    said = f"None of {len(linked)} finalists linked within {limit} bytes, the smallest to {linked[least]}."
-    smallest = study.book.numbered(least)
+    stricter limit, one of the study's trials from now on; None where neither keeps it, in time."""
+    sizes = linking.sizes
+    if not sizes or linking.is_over():
+        return None
+    least = min(sizes, key=lambda number: (sizes[number], number))
+    said = f"None of {len(sizes)} finalists linked within {linking.limit} bytes, the smallest to {sizes[least]}."
+    smallest = linking.study.book.numbered(least)
     assert smallest is not None
-    descent = LinkedDescent(problem, study, smallest, linked, tell)
-    made_in_time(is_over, descent.reached)  # which takes seconds, so that there is a program
-    found = stricter_finalist(problem, study, linked, limit, is_over, tell)
+    descent = LinkedDescent(linking, smallest)
+    linking.in_time(descent.reached)  # which takes seconds, so that there is a program
+    found = stricter_finalist(linking)
     if found is not None:
-        earlier = descent.best if descent.is_within else found
-        best, further = _descended(problem, study, found, earlier, linked, is_over, tell)
-        return (
-            best,
-            f"{said} Trial {found.number}, of a search within a stricter limit, links to {linked[found.number]}.{further}",
-        )
+        said += f" Trial {found.number}, of a search within a stricter limit, links to {sizes[found.number]}."
+        return _improved(linking, Chosen(found, said), descent.best if descent.is_within else found)
     if not descent.is_within:
-        return None, ""
-    made_in_time(is_over, descent.run)
-    record_new(study, [descent.best])
-    best = study.book.trial_of(descent.best.assignment) or descent.best
-    said += f" A descent from it, which linked {descent.linked}, comes to trial {best.number}, of {descent.bytes_of_best} bytes."
-    return best, said
+        return None
+    ended = linking.in_time(descent.run)
+    best = _recorded(linking, descent, f"{said} A descent from it")
+    return best if ended else replace(best, said=f"{best.said} {CUT_SHORT}")
+
+
+def _recorded(linking: Linking, descent: LinkedDescent, said: str) -> Chosen:
+    """What a descent has come to, as one of the study's trials; `said`: of where from."""
+    record_new(linking.study, [descent.best])
+    best = linking.study.book.trial_of(descent.best.assignment) or descent.best
+    said += f", which linked {descent.linked}, comes to trial {best.number}, of {descent.bytes_of_best} bytes."
+    return Chosen(best, said)
 
 
 def _refused(study: Study, limit: int) -> list[Trial]:
@@ -178,31 +214,41 @@ def _refused(study: Study, limit: int) -> list[Trial]:
     def is_near(measurement: Measurement) -> bool:
         return measurement.metrics.get(ESTIMATE, math.inf) <= (1.0 + REFUSED) * limit
 
-    return _apart(study.book.best_first(Ranking(ranking.objectives, others), is_near), [])
+    return apart(study.book.best_first(Ranking(ranking.objectives, others), is_near), MOST_CONSIDERED)
 
 
 def _ranked(study: Study, best: Trial) -> list[Trial]:
     """Those within the limits by estimate, the best first."""
-    return _apart(study.book.best_first(Ranking.of(study.space)), [best])
-
-
-def _apart(best_first: Iterable[Trial], chosen: list[Trial]) -> list[Trial]:
-    """Those chosen, and of the trials the first ones, of those beside each other one."""
-    for trial in best_first:
-        if differs(trial, chosen):
-            chosen.append(trial)
-            if len(chosen) == MOST_CONSIDERED:
-                break
-    return chosen
+    return apart(study.book.best_first(Ranking.of(study.space)), MOST_CONSIDERED, best)
 
 
 def _likely(in_order: Sequence[Trial], linked: Mapping[int, int], limit: int) -> Iterator[Trial]:
     """Those that keep the limit by their estimate, as far as it is off for those that were linked so far; then the smallest."""
-    estimates = {trial.number: trial.metrics.get(ESTIMATE, 0.0) for trial in in_order}
+    estimates = _estimates(in_order)
     for trial in in_order:
-        off = statistics.median(size - estimates[number] for number, size in linked.items()) if linked else 0.0
+        off = _off(estimates, linked)
         doubt = DOUBT * (1.0 - 2.0 * len(linked) / MOST_LINKED)
         if len(linked) < MOST_LINKED and estimates[trial.number] + off <= (1.0 + doubt) * limit:
             yield trial
     others = [trial for trial in in_order if trial.number not in linked]
     yield from sorted(others, key=lambda trial: estimates[trial.number])[:MOST_LINKED]
+
+
+def _surest(in_order: Sequence[Trial], linked: Mapping[int, int], limit: int) -> list[Trial]:
+    """The best of those not linked yet that is estimated so far below the limit that it most likely keeps it, and the smallest of them."""
+    estimates = _estimates(in_order)
+    most = (1.0 - DOUBT) * limit - _off(estimates, linked)
+    others = [trial for trial in in_order if trial.number not in linked]
+    sure = [trial for trial in others if estimates[trial.number] <= most][:1]
+    smallest = sorted(others, key=lambda trial: estimates[trial.number])[:1]
+    return sure if sure == smallest else [*sure, *smallest]
+
+
+def _estimates(trials: Sequence[Trial]) -> dict[int, float]:
+    return {trial.number: trial.metrics.get(ESTIMATE, 0.0) for trial in trials}
+
+
+def _off(estimates: Mapping[int, float], linked: Mapping[int, int]) -> float:
+    """By how much those of them that were linked are larger than their estimates."""
+    off = [size - estimates[number] for number, size in linked.items() if number in estimates]
+    return statistics.median(off) if off else 0.0

@@ -7,7 +7,7 @@ flatter: a program may come out slower on the device than the paper's. So some t
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -105,12 +105,15 @@ def keep_finalist(study: Study, chosen: Trial, best: Trial, *, also_if_proved: b
 
 def kept_finalist(problem: Problem, study: Study, result: Result) -> Result:
     """The result with the finalist as its best that was chosen earlier, by the device or on made-up inputs; as it is where the search has
-    found a better one since, which was not compared, or has proved its own, unless what has chosen is nothing that the proof is about: a
-    limit that only the device can tell of, or precision between candidates of the same losses."""
+    found a better one since, which was not compared, or has proved its own. A limit that only the device can tell of is another matter:
+    what was found to keep it stays, whatever the search has found or proved by estimates. So does precision between candidates of the
+    same losses where something is proved."""
     kept = study.stored_request().get(FINALIST)
-    if not isinstance(kept, dict) or result.best is None or kept.get("best") != result.best.number:
-        return result
     limited = isinstance(problem, LimitsLinkedFlash) and problem.linked_limit_bytes is not None
+    if not isinstance(kept, dict) or result.best is None:
+        return result
+    if not limited and kept.get("best") != result.best.number:
+        return result
     if result.proved and not (limited or kept.get("proved")):
         return result
     known = study.book.numbered(kept["trial"])
@@ -138,6 +141,17 @@ def _finalists(study: Study, best: Trial, paper: Trial | None) -> Iterator[Trial
             return
         chosen.append(trial)
         yield trial
+
+
+def apart(best_first: Iterable[Trial], most: int, *chosen: Trial) -> list[Trial]:
+    """Those chosen, and of the trials the first ones, of those beside each other one; `most` together."""
+    found = list(chosen)
+    for trial in best_first:
+        if len(found) == most:
+            break
+        if differs(trial, found):
+            found.append(trial)
+    return found
 
 
 def differs(trial: Trial, chosen: Sequence[Trial]) -> bool:

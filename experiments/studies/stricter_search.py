@@ -7,15 +7,13 @@ twice at most, for as many bytes fewer as the smallest finalist is beyond the li
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Callable
 from functools import partial
 
 from kilotune.evaluators.executors.in_process import InProcessExecutor
-from kilotune.experiments.problems.problem import NarrowsLinkedFlash, Problem
-from kilotune.experiments.studies.command_time import made_in_time
+from kilotune.experiments.problems.problem import NarrowsLinkedFlash
 from kilotune.experiments.studies.finished_finalists import NEW, record_new
-from kilotune.experiments.studies.linked_descent import bytes_linked
+from kilotune.experiments.studies.linked_programs import Linking
+from kilotune.experiments.studies.measured_finalists import apart
 from kilotune.search.budget import Budget
 from kilotune.search.front import Ranking
 from kilotune.search.space import Assignment, Trial
@@ -31,34 +29,30 @@ MOST_LINKED = 12
 """Finalists of a stricter search that are linked."""
 
 
-def stricter_finalist(
-    problem: Problem,
-    study: Study,
-    linked: dict[int, int],
-    limit: int,
-    is_over: Callable[[], bool],
-    tell: Callable[[str], None],
-) -> Trial | None:
-    """The best of such a search that links within `limit` bytes, one of the study's trials from now on, with its bytes in `linked` as those
-    of the study's own finalists have; None where there is none, in time, or where the problem cannot be searched so."""
+def stricter_finalist(linking: Linking) -> Trial | None:
+    """The best of such a search that links within the limit, one of the study's trials from now on, with its bytes among those of the
+    study's own finalists; None where there is none, in time, or where the problem cannot be searched so."""
+    problem, study, limit = linking.problem, linking.study, linking.limit
     if not isinstance(problem, NarrowsLinkedFlash):
         return None
-    goal, beyond = limit, min(linked.values()) - limit
+    goal, beyond = limit, min(linking.sizes.values()) - limit
     for _ in range(SEARCHES):
         goal -= beyond
         if goal <= 0:
             return None
-        tell(f"searching within {goal} bytes, since none of {len(linked)} finalists links within {limit}")
-        finalists = made_in_time(is_over, partial(_searched, problem, study, goal))
+        linking.tell(
+            f"searching within {goal} bytes, since none of {len(linking.sizes)} finalists links within {limit}"
+        )
+        finalists = linking.in_time(partial(_searched, problem, study, goal))
         sizes = list[int]()
         for trial in finalists or ():
-            size = made_in_time(is_over, partial(bytes_linked, problem, trial))
+            size = linking.bytes_of(trial)
             if size is None:
                 return None
             if size <= limit:
                 record_new(study, [trial])
                 known = study.book.trial_of(trial.assignment) or trial
-                linked[known.number] = size
+                linking.sizes[known.number] = size
                 return known
             sizes.append(size)
         if not sizes:
@@ -76,12 +70,18 @@ def _searched(problem: NarrowsLinkedFlash, study: Study, goal: int) -> list[Tria
     again = Study(stricter.space, stricter.request.strategy, study.seed)
     trials = min(MOST_TRIALS, study.result().evaluations)
     again.run(InProcessExecutor(stricter.space), Budget(trials=trials), handle_interrupts=False)
-    best = list(itertools.islice(again.book.best_first(Ranking.of(stricter.space)), MOST_LINKED))
+    best = _beside_each_other_first(list(again.book.best_first(Ranking.of(stricter.space))))
     known = [study.book.trial_of(trial.assignment) for trial in best]
     return [
         trial if trial is not None and trial.metrics else _measured(study, one.assignment)
         for one, trial in zip(best, known, strict=True)
     ]
+
+
+def _beside_each_other_first(best_first: list[Trial]) -> list[Trial]:
+    """The first ones, of those beside each other one, which often compute the same; these after them where there are not so many."""
+    first = apart(best_first, MOST_LINKED)
+    return [*first, *(trial for trial in best_first if trial not in first)][:MOST_LINKED]
 
 
 def _measured(study: Study, candidate: Assignment) -> Trial:

@@ -19,7 +19,6 @@ import numpy.typing as npt
 
 from kilotune.codegen import ir
 from kilotune.codegen.arrays import Int32Array
-from kilotune.codegen.fixed.arithmetic import Rounding
 from kilotune.codegen.fixed.codebook import CODEBOOK_SIZE
 from kilotune.codegen.fixed.encoding import LAYOUTS
 from kilotune.codegen.fixed.parameter_rows import all_row_scales
@@ -156,7 +155,6 @@ class ShiftryCandidates:
         self.profile = profiler.made()
         largest = {row: float(values[-1]) for row, values in self.profile.exponents.items()}
         self.lowering = ShiftryLowering(task.program, largest, options.rounding, options.accumulator)
-        self._lowerings = {rounding: replace(self.lowering, rounding=rounding) for rounding in Rounding}
         self._index = {v.name: i for i, v in enumerate(task.program.variables)}
         self._aligned = aligned_parameters(task.program)
         self._roundings = sequential_roundings(task.program, task.parameters, task.features) if options.truer else {}
@@ -288,13 +286,19 @@ class ShiftryCandidates:
         chosen_roundings = {assignment.get(ROUNDING) for assignment in batch} or {None}
         if len(chosen_roundings) > 1:
             raise ValueError("Programs that round in several ways are lowered apart: expected one rounding.")
-        rounding = self._whole.rounding_of(chosen_roundings.pop())
+        return self._in_one_way(self._lowered(batch), chosen_roundings.pop())
+
+    def _in_one_way(self, programs: FixedBatch, rounding: Option | None) -> FixedBatch:
+        return replace(programs, rounding=self._whole.rounding_of(rounding))
+
+    def _lowered(self, batch: Sequence[Assignment]) -> FixedBatch:
+        """The programs, whose rows are the same however they round."""
         formats = [[numbers[assignment[name]] for name, numbers in self._format_numbers] for assignment in batch]
         for column in self._undecided:
             for one in formats:
                 one.insert(column, UNDECIDED)
         encoded = self._encoded(batch) if self._encodings else None
-        return self._lowerings[rounding].lower_formats(formats, encoded, self._encodings, self._whole.sum_bits(batch))
+        return self.lowering.lower_formats(formats, encoded, self._encodings, self._whole.sum_bits(batch))
 
     def _encoded(self, batch: Sequence[Assignment]) -> Int32Array:
         """By which of the encodings parameters are stored [N, variables], as in `FixedBatch`."""
@@ -328,8 +332,10 @@ class ShiftryCandidates:
             wide = self.options.wide and not self._wide_options.isdisjoint(assignment.items())
             alike.setdefault((assignment.get(ROUNDING), wide), []).append(place)
         found: dict[int, FoundT] = {}
-        for places in alike.values():
-            found |= zip(places, found_of(self.lower([batch[place] for place in places])), strict=True)
+        programs = self._lowered(batch)  # of all together, in less time than of each kind
+        for (rounding, _), places in alike.items():
+            some = programs if len(places) == len(batch) else programs.part(places)
+            found |= zip(places, found_of(self._in_one_way(some, rounding)), strict=True)
         return [found[place] for place in range(len(batch))]
 
     def placed(self, assignment: Assignment) -> PlacedVariables:

@@ -10,6 +10,12 @@ import numpy as np
 from kilotune.codegen.dataset import Dataset
 from kilotune.experiments.presentation.wording import counted
 
+LEAST_SAMPLES = 20
+"""One sample more or less of fewer is over five points of accuracy."""
+
+LEAST_OF_A_CLASS = 5
+"""So many for each class, of which every class has a share."""
+
 
 def hold_out(data: Dataset, share: float, seed: int, classifies: bool) -> tuple[Dataset, Dataset]:
     """The samples for the search and those that are held out, each in their old order.
@@ -30,6 +36,18 @@ def hold_out(data: Dataset, share: float, seed: int, classifies: bool) -> tuple[
             f"found {counted(len(chosen), 'sample')}."
         )
     return Dataset(data.features[~chosen], data.targets[~chosen]), Dataset(data.features[chosen], data.targets[chosen])
+
+
+def too_few(share: float, searched: int, held: int, classes: int | None) -> str | None:
+    """That a share leaves the search, or what is held out of it, so few samples that they say little; None where both have enough.
+    `classes`: None of a model that returns numbers."""
+    least = max(LEAST_SAMPLES, LEAST_OF_A_CLASS * (classes or 0))
+    if min(searched, held) >= least:
+        return None
+    return (
+        f"--validation {share:g} leaves {counted(searched, 'training sample')} to the search and holds out {held}: "
+        f"expected {least} of each at least, as fewer say little about new samples."
+    )
 
 
 def _drawn(numbers: Sequence[int] | np.ndarray, share: float, seed: int) -> list[int]:

@@ -37,7 +37,7 @@ from kilotune.spaces.shiftry.formats import DEFAULT_BITS, DEMOTED_BITS, parse_fo
 from kilotune.spaces.shiftry.pruned_space import TunedFormats
 from kilotune.spaces.shiftry.space import ShiftrySpace
 
-LEARNING = 2
+LEARNING = 3
 """Version of how what code takes is learnt, part of the name under which it is kept: whoever changes a constant below, or makes code much
 shorter, raises it."""
 
@@ -47,9 +47,15 @@ DRAWN = 16
 LEAST_LINKED = 6
 """Fewer say too little."""
 
-PILOTS = 3
-"""Short searches for a front of precision against what is linked, one after the other, each of which goes by what was learnt before it. A
-search that has 16-bit variables wrong by a hundred bytes finds other candidates than one that does not."""
+NEAR = (0.15, 0.07, 0.0)
+"""Short searches for a front of precision against what is linked, one after the other, each of which goes by what was learnt before it: by
+which share of the limit what is linked of each may be beyond that, by its estimate. A search that has 16-bit variables wrong by a hundred
+bytes finds other candidates than one that does not, and the most precise ones are those of the most bytes: with a share of 0.15 in all
+three, next to none that was linked had formats as narrow as those that keep the limit, and of these it was told 50 bytes too little."""
+
+AS_ASKED = len(NEAR)
+"""The short search after these: for what is asked for, within the limit, as the search itself does it. What such searches find is where the
+estimate is most too low: they look for that."""
 
 PILOT_TRIALS = 800
 """Candidates that each measures, and fewer where they are so large that they would compute more than PILOT_WORK."""
@@ -61,9 +67,6 @@ FOUND = 12
 """Candidates of each that are linked: with ten of them the others of generated perceptrons near a limit are 11 to 21 bytes off, with
 twenty 10 to 20, with none 41 to 45."""
 
-NEAR = 0.15
-"""By which share of the limit what is linked may be beyond it, by its estimate."""
-
 SMALLEST = 0.1
 """Which share of what was found is linked, the smallest by estimate, where nearly all is told to be beyond the limit."""
 
@@ -72,7 +75,7 @@ CORRECTED_BY = 8
 """Candidates of a smaller model that are linked after each of its short searches, to correct the estimate of the whole model's code by."""
 
 CORRECTING = (1, 2)
-"""Seeds of these searches, which have a limit."""
+"""Which ones these are."""
 
 
 def linked_flash_bytes(problem: TunedModel, candidate: Assignment) -> int:
@@ -169,15 +172,17 @@ class _Learning:
         assert isinstance(plain, ShiftrySpace)
         return _Linker(TunedModel(self.request, self.bundle, plain), plain, self.tell)
 
-    def found(self, code: CodeSize, seed: int) -> list[Assignment]:
+    def found(self, code: CodeSize, pilot: int) -> list[Assignment]:
         """What a short search finds near the limit, going by what code is known to take; the first one, which may be told much too large,
         has none."""
         assert self.limit is not None
         unlimited = self.asked().further_limits
-        within = {**unlimited, LINKED: (1.0 + NEAR) * self.limit} if seed else unlimited
-        pilot = self.formats_of(self.task, self.asked(further_limits=within, objective=DEFAULT, front=(LINKED,)), code)
-        assert isinstance(pilot, ShiftrySpace)
-        return _found(pilot, self.limit, seed)
+        most = self.limit + code.error if pilot == AS_ASKED else (1.0 + NEAR[pilot]) * self.limit
+        within = {**unlimited, LINKED: most} if pilot else unlimited
+        others = {} if pilot == AS_ASKED else {"objective": DEFAULT, "front": (LINKED,)}
+        space = self.formats_of(self.task, self.asked(further_limits=within, **others), code)
+        assert isinstance(space, ShiftrySpace)
+        return _found(space, most, pilot)
 
 
 def _recalled(learning: _Learning, whole: CodeSize | None) -> CodeSize:
@@ -205,8 +210,8 @@ def _learnt(learning: _Learning, linker: _Linker) -> CodeSize:
     code = fitted_code_size(names, linked)
     if learning.limit is None:
         return code
-    for seed in range(PILOTS):
-        linked += linker.linked(learning.found(code, seed), near=True)[0]
+    for pilot in range(AS_ASKED + 1):
+        linked += linker.linked(learning.found(code, pilot), near=True)[0]
         code = fitted_code_size(names, linked)
     return code
 
@@ -217,8 +222,8 @@ def _corrected(learning: _Learning, linker: _Linker, whole: CodeSize) -> CodeSiz
     if learning.limit is None:
         return whole.corrected_by(names, linker.linked(_drawn(linker.formats)[:CORRECTED_BY], near=False)[0])
     linked, code = None, whole
-    for seed in CORRECTING:
-        some = linker.linked(learning.found(code, seed)[:CORRECTED_BY], near=True)[0]
+    for pilot in CORRECTING:
+        some = linker.linked(learning.found(code, pilot)[:CORRECTED_BY], near=True)[0]
         linked = some if linked is None else linked + some
         code = whole.corrected_by(names, linked)
     return code
@@ -259,17 +264,20 @@ class _Linker:
         return seen, beyond
 
 
-def _found(pilot: ShiftrySpace, limit: int, seed: int) -> list[Assignment]:
-    """The best candidates that a short search finds near the limit and that differ in widths or kinds of code."""
+def _found(pilot: ShiftrySpace, most: float, seed: int) -> list[Assignment]:
+    """The best candidates of at most so many bytes, by their estimate, that a short search finds and that differ in widths or kinds of
+    code."""
     work = pilot.evaluator.simulator.steps.elements_touched * len(pilot.task.features)
-    study = Study(pilot, "front", seed)
+    of_front = bool(pilot.options.front)
+    study = Study(pilot, "front" if of_front else "refine", seed)
     budget = Budget(trials=max(1, min(PILOT_TRIALS, PILOT_WORK // max(1, work))))
     # Ctrl-C ends the command, not this search alone.
     study.run(InProcessExecutor(pilot), budget, handle_interrupts=False)
     sized = [(t.metrics["linked_bytes"], t) for t in study.trials() if "linked_bytes" in t.metrics]
-    most = max((1.0 + NEAR) * limit, float(np.quantile([size for size, _ in sized], SMALLEST)) if sized else 0.0)
+    most = max(most, float(np.quantile([size for size, _ in sized], SMALLEST)) if sized else 0.0)
     near = [trial for size, trial in sized if size <= most]
-    precise = Ranking(tuple(reversed(pilot.objectives)), ())  # flash comes first in a front
+    # flash comes first in a front
+    precise = Ranking(tuple(reversed(pilot.objectives)) if of_front else pilot.objectives, ())
     chosen = dict[tuple[int, ...], Assignment]()
     for trial in sorted(near, key=lambda trial: precise.losses(trial.measurement)):
         batch = pilot.lower([trial.assignment])

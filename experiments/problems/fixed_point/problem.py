@@ -27,7 +27,7 @@ from kilotune.experiments.problems.device_check import DeviceCheck
 from kilotune.experiments.problems.fixed_point.device_runs import check_program, measure_float
 from kilotune.experiments.problems.fixed_point.export import check_export, export_program
 from kilotune.experiments.problems.fixed_point.frames import as_given
-from kilotune.experiments.problems.fixed_point.holding_out import hold_out
+from kilotune.experiments.problems.fixed_point.holding_out import hold_out, too_few
 from kilotune.experiments.problems.fixed_point.largest_arrays import flash_limit, limit_on_arrays
 from kilotune.experiments.problems.fixed_point.linking import FormatsKnowingCode, linked_flash_bytes
 from kilotune.experiments.problems.fixed_point.model import (
@@ -163,12 +163,12 @@ class ModelProblem(TunedModel):
 
     def lines(self, trial: Trial) -> list[str]:
         """How the program divides, where that was decided, what errors are counted in, where that is not the real values' unit, whether
-        new samples may lose more than training samples, and what became of what was asked for: units left out, codes fitted, channels
-        equalised.
+        too few samples were left to the search, whether new samples may lose more than training samples, and what became of what was
+        asked for: units left out, codes fitted, channels equalised.
         """
         lines = [f"Divisions round: {self._rounding(trial)}."] if ROUNDING in trial.assignment else []
         room, flips = room_left(self, trial, self.held_out), flips_advised(self, trial)
-        lines += [*([flips] if flips else []), *([room.sentence()] if room else [])]
+        lines += [said for said in (self._too_few_samples(), flips, room.sentence() if room else None) if said]
         lines += [self._relative_exponents()] if self.without_scores else []
         lines += [self._units_left(trial)] if self.options.pruned else []
         lines += [_codes_of(self.options, trial)] if self.options.fitted or self.options.trained else []
@@ -182,6 +182,12 @@ class ModelProblem(TunedModel):
                 else "Channels equalised: none, as between two layers there is always a function that does not scale along."
             )
         return lines
+
+    def _too_few_samples(self) -> str | None:
+        if self.held_out is None:
+            return None
+        counts = self.sample_counts()
+        return too_few(self.options.validation, counts["train"], counts["validation"], self.bundle.class_count)
 
     def _relative_exponents(self) -> str:
         count = len(self.space.task.features)

@@ -278,5 +278,5 @@ def _task(forest: Forest, part: SamplePart, path: Path) -> ForestTask:
     features = part.features.astype(np.float32).astype(np.float64)
     targets = part.targets
     if targets is not None and forest.class_count is not None:
-        targets = class_places(targets, forest.classes, forest.class_count, path).astype(np.float64)
+        targets = class_places(part, forest.classes, forest.class_count, path).astype(np.float64)
     return ForestTask(forest, features, targets)

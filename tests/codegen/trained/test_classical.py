@@ -113,7 +113,7 @@ def test_scores_of_two_classes_are_returned_as_they_are(weights: np.ndarray, tmp
 def test_a_label_that_the_model_has_no_class_for_is_refused(tmp_path: Path) -> None:
     path = write(tmp_path, [SCALER, classifier((3, 5, 9), "SOFTMAX", draw(3, 6), draw(3))], ["label", "p"])
     with pytest.raises(
-        InputError, match=r"sample 2 \(counted from 0\): label: expected one of the classes 3, 5, 9, found 4"
+        InputError, match=r"sample 2 \(counted from 0\): label in array y: expected one of the classes 3, 5, 9, found 4"
     ):
         imported(path, np.array([3, 5, 4] + [9] * 37))
 

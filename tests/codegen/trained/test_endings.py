@@ -108,7 +108,7 @@ def test_no_and_yes_as_values(tmp_path: Path) -> None:
 @pytest.mark.parametrize("names", [(1, 2), (-1, 1)])
 def test_other_labels_of_one_probability_are_refused(names: tuple[int, int], tmp_path: Path) -> None:
     model = case(("Sigmoid", ["s"], ["y"], {}), outputs=1)
-    with pytest.raises(InputError, match=rf"labels: expected 0 and 1, .*, found {names[0]} and {names[1]}"):
+    with pytest.raises(InputError, match=rf"label in array y: expected 0 and 1, .*, found {names[0]} and {names[1]}"):
         imported(model, tmp_path, np.array(names)[np.arange(30) % 2])
 
 

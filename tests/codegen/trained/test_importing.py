@@ -94,7 +94,7 @@ def test_real_targets_make_a_numerical_model(tmp_path: Path) -> None:
 @pytest.mark.parametrize("labels", [np.arange(30) % 3 + 1, np.arange(30) % 2 * 2 - 1, np.arange(30) / 7])
 def test_labels_that_no_score_stands_for_are_refused(labels: np.ndarray, tmp_path: Path) -> None:
     with pytest.raises(
-        InputError, match=r"labels: expected a class from 0 to 2, since the model returns 3 numbers, found"
+        InputError, match=r"label in array y: expected a class from 0 to 2, since the model returns 3 numbers, found"
     ):
         imported(case(), tmp_path, labels)
 
@@ -106,8 +106,29 @@ def test_what_a_program_returns_may_be_said(tmp_path: Path) -> None:
 
 
 def test_a_label_that_is_no_class_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"sample 29 \(counted from 0\): label: expected a class from 0 to 2, found 5"):
+    with pytest.raises(
+        InputError, match=r"sample 29 \(counted from 0\): label in array y: expected a class from 0 to 2, found 5"
+    ):
         imported(case(), tmp_path, np.append(np.zeros(29), 5.0), returns=Returns.CLASS)
+
+
+@pytest.mark.parametrize("marked", [False, True])
+def test_a_test_label_that_is_no_class_is_told_by_its_array(marked: bool, tmp_path: Path) -> None:
+    """By its number in the array, where a mark says what is test data."""
+    path, labels = case().write(tmp_path), np.append(np.zeros(29), 5.0)
+    given = {"X": FEATURES, "y": labels, "test": np.arange(30) > 20} if marked else {"X": FEATURES, "y": np.zeros(30)}
+    np.savez(tmp_path / "d.npz", **given, **({} if marked else {"Xt": FEATURES, "yt": labels}))
+    name = "y" if marked else "yt"
+    expected = rf"sample 29 \(counted from 0\): label in array {name}: expected a class from 0 to 2, found 5"
+    with pytest.raises(InputError, match=expected):
+        import_bundle(path, tmp_path / "d.npz")
+
+
+def test_a_label_of_a_table_that_is_no_class_is_told_by_its_column(tmp_path: Path) -> None:
+    path, table = case().write(tmp_path), np.column_stack([FEATURES, np.append(np.zeros(29), 5.0)])
+    np.savetxt(tmp_path / "d.csv", table, delimiter=",", header="a,b,c,d,e,f,kind", comments="")
+    with pytest.raises(InputError, match=r"sample 29 \(counted from 0\): label in column kind: expected a class"):
+        import_bundle(path, tmp_path / "d.csv", "kind")
 
 
 def test_a_celu_that_has_no_curve_is_refused(tmp_path: Path) -> None:

@@ -105,6 +105,16 @@ def test_a_mask_says_what_is_test_data(tmp_path: Path) -> None:
     np.testing.assert_array_equal(found.train.features, FEATURES[[0, 2]])
     np.testing.assert_array_equal(found.test.features, FEATURES[[1, 3]])
     assert found.test.targets.tolist() == [0.0, 1.0]
+    assert [found.test.row(sample) for sample in range(2)] == [1, 3]
+
+
+def test_what_is_not_finite_in_a_table_is_told_by_its_place_there(tmp_path: Path) -> None:
+    for column in (4, 6):
+        table = np.ones((3, 7))
+        table[2, column] = np.inf
+        np.save(tmp_path / "d.npy", table)
+        with pytest.raises(InputError, match=rf"element \[2, {column}\]: expected a finite number, found inf"):
+            read_samples(tmp_path / "d.npy", (1, 6), "4")
 
 
 @pytest.mark.parametrize(
@@ -146,7 +156,12 @@ def test_images_with_their_channels_last_are_turned_for_a_model_that_has_them_fi
         ),
         ({"X": FEATURES, "y": CLASSES}, "z", "arrays: expected z, as --label says, found X, y"),
         ({"a": FEATURES, "b": CLASSES}, None, "arrays: expected one of X, x, "),
-        ({"X": np.where(FEATURES == 7, np.nan, FEATURES)}, None, "element [1, 1]: expected a finite number, found nan"),
+        ({"X": np.where(FEATURES == 7, np.nan, FEATURES)}, None, "element [1, 1]: array X: expected a finite number"),
+        (
+            {"X": FEATURES, "y": CLASSES, "Xt": FEATURES, "yt": [0, 1, np.nan, 0]},
+            None,
+            "array yt: expected a finite number, found nan",
+        ),
         ({"X": FEATURES, "test": np.ones(4)}, None, "array test: expected a mark for each of 4 samples"),
         ({"X": FEATURES, "y": CLASSES, "Xt": FEATURES}, None, "arrays: expected labels of Xt (yt, "),
         ({"X": FEATURES, "y": CLASSES, "yt": CLASSES}, None, "arrays: expected the features of yt beside it (Xt, "),

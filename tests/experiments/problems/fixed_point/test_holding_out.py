@@ -11,7 +11,7 @@ import pytest
 from kilotune.codegen.dataset import Dataset
 from kilotune.experiments.cli import main
 from kilotune.experiments.problems.family import CommandOptions
-from kilotune.experiments.problems.fixed_point.holding_out import hold_out
+from kilotune.experiments.problems.fixed_point.holding_out import hold_out, too_few
 from kilotune.experiments.problems.fixed_point.problem import ModelProblem, build_problem, read_options, resolve_input
 from kilotune.experiments.requests.request import TuneRequest
 
@@ -62,6 +62,34 @@ def test_real_targets_are_one_class() -> None:
 def test_nothing_to_hold_out_is_said(share: float, targets: np.ndarray) -> None:
     with pytest.raises(ValueError, match=f"--validation {share}: expected a share that holds out at least one"):
         hold_out(labelled(targets), share, 0, classifies=True)
+
+
+@pytest.mark.parametrize(
+    ("searched", "held", "classes", "least"),
+    [(2, 48, 2, 20), (48, 2, 2, 20), (19, 20, None, 20), (20, 20, None, None), (20, 20, 4, None), (24, 90, 5, 25)],
+)
+def test_too_few_on_either_side_is_said(searched: int, held: int, classes: int | None, least: int | None) -> None:
+    said = too_few(0.4, searched, held, classes)
+    if least is None:
+        assert said is None
+    else:
+        assert said is not None
+        assert (
+            f"leaves {searched} training samples to the search and holds out {held}: expected {least} of each" in said
+        )
+
+
+def test_the_summary_says_that_two_samples_were_left_to_the_search(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked = ["--space", "shiftry", "--input", "protonn-cancer", "--budget", "3trials", "--no-output", "--no-cache"]
+    for share, few in (("0.99", True), ("0.5", False)):
+        with pytest.raises(SystemExit):
+            main([*asked, "--validation", share, "--storage", str(tmp_path / f"{share}.db")])
+        said = (
+            "--validation 0.99 leaves 3 training samples to the search and holds out 377: expected 20 of each at least"
+        )
+        assert (said in capsys.readouterr().out) is few
 
 
 @pytest.mark.parametrize("share", [-0.1, 1.0, 2.5, float("nan")])

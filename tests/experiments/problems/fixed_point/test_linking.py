@@ -115,6 +115,37 @@ def test_linked_flash_is_estimated_as_it_was_learnt(front: str | None, monkeypat
 
 
 @needs_avr
+def test_what_is_learnt_from_comes_down_to_the_limit_and_is_last_found_as_the_search_finds_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The most precise programs near a limit are those beyond it, which have other formats than those that keep it."""
+    limit, searches = 1300, list[tuple[tuple[str, ...], float, list[float]]]()
+    found = linking._found
+
+    def recorded(space: ShiftrySpace, most: float, seed: int) -> list[Assignment]:
+        candidates = found(space, most, seed)
+        sizes = [space.costs([one])[0]["linked_bytes"] for one in candidates]
+        searches.append((tuple(objective.metric for objective in space.objectives), most, sizes))
+        return candidates
+
+    monkeypatch.setattr(linking, "_found", recorded)
+    monkeypatch.setattr(linking, "linked_flash_bytes", supposed)
+    monkeypatch.setattr(linking, "PILOT_TRIALS", 200)
+    request = request_from(
+        "shiftry", input="protonn-cancer", device="uno", limits=(f"linked={limit}",), options={"narrow": True}
+    )
+    problem = build_problem(request)
+    assert isinstance(problem, ModelProblem)
+    assert isinstance(problem.space, ShiftrySpace)
+    *fronts, (as_asked, most, _) = searches
+    assert as_asked == tuple(objective.metric for objective in problem.space.objectives)
+    assert limit <= most <= limit + 20
+    assert [share / limit for _, share, _ in fronts] == pytest.approx([1.15, 1.07, 1.0])
+    assert all(objectives[0] == "linked_bytes" for objectives, *_ in fronts)
+    assert all(sizes and max(sizes) <= share for _, share, sizes in searches)
+
+
+@needs_avr
 @pytest.mark.parametrize("front", [None, "linked"])
 def test_code_of_a_smaller_model_is_that_of_the_whole_one_corrected(
     front: str | None, monkeypatch: pytest.MonkeyPatch
