@@ -56,7 +56,7 @@ BATCH = 64
 RATE = 0.006
 """How far Adam moves a weight in a step at first, as a share of its parameter's root mean square."""
 
-Noise = tuple[float, float]
+NoiseRange = tuple[float, float]
 """Least and most standard deviations of a feature that a sample is moved by: how many is drawn for each sample."""
 
 MUCH, LITTLE = (0.45, 0.45), (0.0, 0.6)
@@ -211,7 +211,7 @@ class _Training:
         self._temperature = of.temperature
         self._by_temperature = 0.0
 
-    def encodings(self, steps: int, noise: Noise) -> dict[int, ParameterEncoding]:
+    def encodings(self, steps: int, noise: NoiseRange) -> dict[int, ParameterEncoding]:
         """After so many steps on samples with noise."""
         lowest, highest, moves = (self._joined(what) for what in ("lowest", "highest", "moves"))
         weights, log_temperature = Adam(self._joined("values")), Adam(np.zeros(1))
@@ -227,7 +227,7 @@ class _Training:
             for name, one in self._parameters.items()
         }
 
-    def _batches(self, noise: Noise) -> Iterator[tuple[FloatArray, IntArray]]:
+    def _batches(self, noise: NoiseRange) -> Iterator[tuple[FloatArray, IntArray]]:
         """Samples with noise, in the format of the input, [BATCH, features] and their labels, for ever."""
         task, rng, order = self._of.task, np.random.default_rng(0), np.zeros(0, dtype=np.int64)
         spread, (least, most) = task.features.std(axis=0), noise
