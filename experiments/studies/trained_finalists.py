@@ -50,6 +50,7 @@ def trained_finalist(
         return None
     said = f"Trial {trained.number} is trial {best.number} trained with the labels"
     if chosen.result.feasible and chosen.kept:
+        _keep_though_ranked_after(study, best)
         found = made_in_time(is_over, partial(problem.paired_errors, best, trained))
         if found is None or found.only_second >= found.only_first:
             return None
@@ -62,6 +63,13 @@ def trained_finalist(
     keep_finalist(study, trained, study.result().best or best, also_if_proved=True)
     said = said if chosen.said is None else f"{chosen.said} {said}"
     return MeasuredFinalists(with_best(chosen.result, trained, problem.space.objectives[0]), said)
+
+
+def _keep_though_ranked_after(study: Study, chosen: Trial) -> None:
+    """Keep with the study what was chosen, where the trained one, a trial from now on, is ranked before it: it may be refused."""
+    now = study.result().best
+    if now is not None and now.number != chosen.number:
+        keep_finalist(study, chosen, now, also_if_proved=True)
 
 
 def _is_within(problem: Problem, study: Study, trained: Trial) -> bool:

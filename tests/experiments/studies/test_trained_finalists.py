@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -86,6 +86,44 @@ def test_the_trained_one_is_delivered_where_it_is_right_more_often(wrong: int, i
         )
         assert "and that one 55." in found.said
     assert [one.assignment for one in problem.compared] == [before.assignment, problem.trained(before.assignment)]
+
+
+@dataclass(frozen=True)
+class NearerTheFloats(Finished):
+    """Trained ones have 5 expected flips fewer than the others."""
+
+    def evaluate(self, batch: Sequence[Assignment]) -> list[Measurement]:
+        return [
+            Measurement({**one.metrics, "expected_flips": one.metrics["expected_flips"] - 10.0 * (FAKE_CODES in asked)})
+            for asked, one in zip(batch, super().evaluate(batch), strict=True)
+        ]
+
+
+@pytest.mark.parametrize("finds", [lambda *_: PairedFlips(1000, 1000, 50, 50, 5), lambda *_: None])
+def test_one_that_is_not_right_more_often_is_not_delivered_later_either(
+    finds: Callable[..., PairedFlips | None], store: Store
+) -> None:
+    """Though it is a trial of the study from then on, and the best by what a search ranks by."""
+    problem = Training(NearerTheFloats(Rounded(4, 5, 0)), fewest)
+    problem.paired_errors = finds  # type: ignore[method-assign]
+    study = problem.searched(store)
+    before = study.result().best
+    assert before is not None
+    found = problem.chosen(study).result.best
+    assert study.result().best != before
+    assert found == before == problem.kept(study)
+    again = Study.resume(store, "study", problem.space)
+    assert before == problem.kept(again) == problem.chosen(again).result.best == problem.kept(again)
+
+
+def test_one_that_ranks_first_too_is_what_is_kept(store: Store) -> None:
+    problem = Training(NearerTheFloats(Rounded(4, 5, 0)), fewest)
+    study = problem.searched(store)
+    before, best = study.result().best, problem.chosen(study).result.best
+    assert best != before
+    assert best == study.result().best == problem.kept(study)
+    again = Study.resume(store, "study", problem.space)
+    assert best == problem.kept(again) == problem.chosen(again).result.best == problem.kept(again)
 
 
 def test_a_trained_one_is_trained_once(store: Store) -> None:
