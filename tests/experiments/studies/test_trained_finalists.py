@@ -188,7 +188,23 @@ def test_nothing_is_chosen_where_time_is_over_or_nothing_can_be_compared(
     if finds is None:
         problem.paired_errors = lambda first, second: None  # type: ignore[method-assign]
     study = problem.searched(store)
-    assert problem.chosen(study, is_over=finds or never).result.best == study.result().best
+    found, best = problem.chosen(study, is_over=finds or never), study.result().best
+    assert best is not None
+    assert found.result.best == best
+    no_time = f"There was no time to train the weights of trial {best.number}: `tune resume study` with a larger --budget does."
+    assert found.said == (None if finds is None else no_time)
+
+
+def test_a_trained_one_that_there_is_no_time_to_compare_is_compared_by_the_next_run(store: Store) -> None:
+    problem = Training(Finished(Rounded(4, 5, 0)), fewest)
+    study = problem.searched(store)
+    over = problem.chosen(study, is_over=lambda: bool(problem.space.measured))
+    assert over.result.best == study.result().best
+    assert over.said is not None
+    assert "no time to train" in over.said
+    best = problem.chosen(study).result.best
+    assert best is not None
+    assert best.assignment[FAKE_CODES] == "fitted"
 
 
 def test_a_command_delivers_what_is_trained(monkeypatch: pytest.MonkeyPatch) -> None:
