@@ -8,6 +8,7 @@ inputs that are training samples with noise, who gives fewer of them another cla
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 
 from kilotune.evaluators.simulated import DeviceError
@@ -33,7 +34,8 @@ def trained_finalist(
     tell: Callable[[str], None] = unheard,
 ) -> MeasuredFinalists | None:
     """The trained candidate of what was chosen, kept with the study, of which it becomes a trial. None where none is asked for, where the
-    trained one breaks a limit or, if what was chosen breaks none, is not right more often, where that is not known, and once `is_over`."""
+    trained one breaks a limit or, if what was chosen breaks none, is not right more often, and where that is not known. Where `is_over`
+    before it is, what was chosen, and a sentence that says so."""
     best = chosen.result.best
     if not isinstance(problem, TrainsDelivered) or not trains_delivered(problem):
         return None
@@ -42,7 +44,7 @@ def trained_finalist(
     tell("training the weights of what was found with the labels")
     trained = made_in_time(is_over, partial(_measured, problem, study, best))
     if trained is None:
-        return None
+        return _not_in_time(study, chosen, best)
     if trained.number == NEW:
         record_new(study, [trained])
         trained = study.book.trial_of(trained.assignment) or trained
@@ -50,7 +52,10 @@ def trained_finalist(
         return None
     said = f"Trial {trained.number} is trial {best.number} trained with the labels"
     if chosen.result.feasible and chosen.kept:
+        _keep_though_ranked_after(study, best)
         found = made_in_time(is_over, partial(problem.paired_errors, best, trained))
+        if found is None and is_over():
+            return _not_in_time(study, chosen, best)
         if found is None or found.only_second >= found.only_first:
             return None
         said += (
@@ -60,8 +65,26 @@ def trained_finalist(
     else:
         said += ", which breaks a limit that the trained one keeps."
     keep_finalist(study, trained, study.result().best or best, also_if_proved=True)
-    said = said if chosen.said is None else f"{chosen.said} {said}"
-    return MeasuredFinalists(with_best(chosen.result, trained, problem.space.objectives[0]), said)
+    return MeasuredFinalists(with_best(chosen.result, trained, problem.space.objectives[0]), _after(chosen, said))
+
+
+def _after(chosen: MeasuredFinalists, said: str) -> str:
+    """A sentence after what is said of what was chosen."""
+    return said if chosen.said is None else f"{chosen.said} {said}"
+
+
+def _not_in_time(study: Study, chosen: MeasuredFinalists, best: Trial) -> MeasuredFinalists:
+    """What was chosen, where training has not ended: of a budget in seconds it has what the search and other finalists leave of
+    nine tenths."""
+    said = f"There was no time to train the weights of trial {best.number}: `tune resume {study.name}` with a larger --budget does."
+    return replace(chosen, said=_after(chosen, said))
+
+
+def _keep_though_ranked_after(study: Study, chosen: Trial) -> None:
+    """Keep with the study what was chosen, where the trained one, a trial from now on, is ranked before it: it may be refused."""
+    now = study.result().best
+    if now is not None and now.number != chosen.number:
+        keep_finalist(study, chosen, now, also_if_proved=True)
 
 
 def _is_within(problem: Problem, study: Study, trained: Trial) -> bool:

@@ -159,6 +159,14 @@ class CodeTraining:
         return unrolled(loop_steps(self.task.program))
 
     @cached_property
+    def blocks(self) -> tuple[slice, ...]:
+        """Which samples of a training step run at once: so many that the program runs them in one piece, and that what it reads, all of which
+        is kept for the way back, takes no more memory either."""
+        sources = (source for step in self.steps for source in step.sources)
+        read = sum(source.elements.size for source in sources if source.variable not in self.task.parameters)
+        return tuple(sample_blocks(max(self.steps.elements_at_once, read), BATCH))
+
+    @cached_property
     def deciding(self) -> OperationInstance:
         """The step that decides about the class."""
         found = deciding_step(self.task.program, self.steps)
@@ -245,11 +253,16 @@ class _Training:
         found = self._split(weights)
         rounded = {name: one.rounded(found[name]) for name, one in self._parameters.items()}
         model = FloatModel(self._of.task.program, {**self._of.task.parameters, **rounded})
+        self._by_temperature = 0.0
+        return np.sum([self._summed(model, inputs[block], labels[block]) for block in self._of.blocks], axis=0)
+
+    def _summed(self, model: FloatModel, inputs: FloatArray, labels: IntArray) -> FloatArray:
+        """What samples that run at once add to that."""
 
         def seed(scores: FloatArray) -> FloatArray:
-            scores = np.broadcast_to(scores, (len(scores), BATCH))
+            scores = np.broadcast_to(scores, (len(scores), len(labels)))
             off = chances(self._temperature * scores) - smoothed(labels, len(scores))
-            self._by_temperature = float((off * scores).sum()) * self._temperature / BATCH
+            self._by_temperature += float((off * scores).sum()) * self._temperature / BATCH
             return np.asarray(off * (self._temperature / BATCH))
 
         self._values.begin()

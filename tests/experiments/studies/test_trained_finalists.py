@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -88,6 +88,44 @@ def test_the_trained_one_is_delivered_where_it_is_right_more_often(wrong: int, i
     assert [one.assignment for one in problem.compared] == [before.assignment, problem.trained(before.assignment)]
 
 
+@dataclass(frozen=True)
+class NearerTheFloats(Finished):
+    """Trained ones have 5 expected flips fewer than the others."""
+
+    def evaluate(self, batch: Sequence[Assignment]) -> list[Measurement]:
+        return [
+            Measurement({**one.metrics, "expected_flips": one.metrics["expected_flips"] - 10.0 * (FAKE_CODES in asked)})
+            for asked, one in zip(batch, super().evaluate(batch), strict=True)
+        ]
+
+
+@pytest.mark.parametrize("finds", [lambda *_: PairedFlips(1000, 1000, 50, 50, 5), lambda *_: None])
+def test_one_that_is_not_right_more_often_is_not_delivered_later_either(
+    finds: Callable[..., PairedFlips | None], store: Store
+) -> None:
+    """Though it is a trial of the study from then on, and the best by what a search ranks by."""
+    problem = Training(NearerTheFloats(Rounded(4, 5, 0)), fewest)
+    problem.paired_errors = finds  # type: ignore[method-assign]
+    study = problem.searched(store)
+    before = study.result().best
+    assert before is not None
+    found = problem.chosen(study).result.best
+    assert study.result().best != before
+    assert found == before == problem.kept(study)
+    again = Study.resume(store, "study", problem.space)
+    assert before == problem.kept(again) == problem.chosen(again).result.best == problem.kept(again)
+
+
+def test_one_that_ranks_first_too_is_what_is_kept(store: Store) -> None:
+    problem = Training(NearerTheFloats(Rounded(4, 5, 0)), fewest)
+    study = problem.searched(store)
+    before, best = study.result().best, problem.chosen(study).result.best
+    assert best != before
+    assert best == study.result().best == problem.kept(study)
+    again = Study.resume(store, "study", problem.space)
+    assert best == problem.kept(again) == problem.chosen(again).result.best == problem.kept(again)
+
+
 def test_a_trained_one_is_trained_once(store: Store) -> None:
     problem = Training(Finished(Rounded(4, 5, 0)), fewest)
     study = problem.searched(store)
@@ -150,7 +188,23 @@ def test_nothing_is_chosen_where_time_is_over_or_nothing_can_be_compared(
     if finds is None:
         problem.paired_errors = lambda first, second: None  # type: ignore[method-assign]
     study = problem.searched(store)
-    assert problem.chosen(study, is_over=finds or never).result.best == study.result().best
+    found, best = problem.chosen(study, is_over=finds or never), study.result().best
+    assert best is not None
+    assert found.result.best == best
+    no_time = f"There was no time to train the weights of trial {best.number}: `tune resume study` with a larger --budget does."
+    assert found.said == (None if finds is None else no_time)
+
+
+def test_a_trained_one_that_there_is_no_time_to_compare_is_compared_by_the_next_run(store: Store) -> None:
+    problem = Training(Finished(Rounded(4, 5, 0)), fewest)
+    study = problem.searched(store)
+    over = problem.chosen(study, is_over=lambda: bool(problem.space.measured))
+    assert over.result.best == study.result().best
+    assert over.said is not None
+    assert "no time to train" in over.said
+    best = problem.chosen(study).result.best
+    assert best is not None
+    assert best.assignment[FAKE_CODES] == "fitted"
 
 
 def test_a_command_delivers_what_is_trained(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from kilotune.codegen import ir
+from kilotune.codegen import ir, looped_steps
 from kilotune.codegen.emit.c import emit_c
 from kilotune.codegen.fixed.table import FixedBatch
 from kilotune.evaluators.fixed_point.measuring import Task
@@ -125,6 +125,22 @@ def test_training_is_the_same_with_other_kernels_of_numpy() -> None:
         environment = {**os.environ, **older, "OPENBLAS_NUM_THREADS": "1"}
         run = subprocess.run([sys.executable, "-c", SAME], env=environment, capture_output=True, text=True, check=True)
         assert run.stdout.strip() == str(codes)
+
+
+@pytest.mark.parametrize("samples", [1, 24])
+def test_samples_that_take_much_memory_run_one_after_the_other(samples: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole, rounded = CodeTraining(SPACE), SPACE.lower([NARROW])
+    together = [one.given for one in whole.encodings(rounded).values()]
+    assert len(whole.blocks) == 1
+    read = sum(s.elements.size for step in whole.steps for s in step.sources if s.variable not in TASK.parameters)
+    at_once = max(whole.steps.elements_at_once, read)
+    monkeypatch.setattr(looped_steps, "BLOCK_BYTES", 8 * samples * at_once)
+    pieces = CodeTraining(SPACE)
+    assert max(block.stop - block.start for block in pieces.blocks) <= samples
+    for one, other in zip(together, pieces.encodings(rounded).values(), strict=True):
+        assert one is not None
+        assert other.given is not None
+        np.testing.assert_array_equal(one.codes, other.given.codes)
 
 
 def test_codes_of_both_kinds_are_decisions() -> None:
