@@ -43,6 +43,7 @@ from kilotune.evaluators.fixed_point.formatted import (
     knows_beyond_16_bits,
 )
 from kilotune.evaluators.fixed_point.kernel import BatchKernel
+from kilotune.evaluators.fixed_point.known_runs import KnownRun, KnownRuns, row_keys
 from kilotune.evaluators.fixed_point.margins import Contest, MarginSums
 from kilotune.evaluators.fixed_point.sample_blocks import LANES, lanes_of_block
 from kilotune.evaluators.fixed_point.step_groups import StepGroup, grouped_parts, resumable_parts, separate_parts
@@ -88,6 +89,7 @@ class NativeProgram:
         )
         self._contest = contest
         self._kept: list[np.ndarray] = []  # what the C structures point to
+        self._known_runs = KnownRuns()
         self._data = FormattedData(parameters, features, kernel.value, self.lanes)
         self._operations = tuple(ir.operations(program.body))
         self._tabled = [(row, o) for row, o in enumerate(self._operations) if isinstance(o, ir.TableFunction)]
@@ -120,8 +122,22 @@ class NativeProgram:
     def run_contest(self, batch: FixedBatch) -> tuple[npt.NDArray[np.signedinteger], list[MarginSums]]:
         """Outputs, and a contest's sums of each candidate, as `run_reference_contest`; zeros without a contest."""
         running = self.prepare(batch)
-        running.run()
+        keys = self._keys(batch, running)
+        known = self._known_runs.find(keys)
+        running.take_over(known)
+        running.go_on([i for i in range(len(batch)) if i not in known], self.blocks)
+        for i, key in enumerate(keys):
+            if i not in known:
+                self._known_runs.add(key, running.run_of(i))
         return running.outputs, running.margin_sums(range(len(batch)))
+
+    def _keys(self, batch: FixedBatch, running: RunningBatch) -> list[bytes]:
+        """All that the outputs of a candidate hang on. Features are known by their format: where they are, others may be later."""
+        given, arrays = self._program.input, running.arrays
+        column = self._numbers[given.name] if given is not None else 0
+        formats = np.stack([batch.bits[:, column], batch.scales[:, column]], axis=1)
+        rounding = np.full((len(batch), 1), list(Rounding).index(batch.rounding), dtype=np.int32)
+        return row_keys(batch.rows, arrays["statics"], arrays["tables"], formats, rounding)
 
     def prepare(self, batch: FixedBatch) -> RunningBatch:
         """The batch before its first sample."""
@@ -264,7 +280,8 @@ class NativeProgram:
 class RunningBatch:
     """Candidates on their way through the samples: they need not all go to the end.
 
-    `outputs` [candidates, samples, elements of the result], and `margin_sums`: of the samples that a candidate has met.
+    `outputs` [candidates, samples, elements of the result], and `margin_sums`: of the samples that a candidate has met. `arrays`: what
+    the members of the C structure point to.
     """
 
     def __init__(
@@ -275,27 +292,34 @@ class RunningBatch:
         arrays: Mapping[str, np.ndarray],
     ) -> None:
         self.blocks, self.lanes = program.blocks, program.lanes
-        self._program, self._rounding, self._c_batch, self._arrays = program, rounding, c_batch, arrays
+        self._program, self._rounding, self._c_batch, self.arrays = program, rounding, c_batch, arrays
         self._next_block = 0
 
     @property
     def outputs(self) -> npt.NDArray[np.signedinteger]:
-        return self._arrays["outputs"]
+        return self.arrays["outputs"]
 
     def margin_sums(self, candidates: Sequence[int]) -> list[MarginSums]:
         """A contest's sums of some candidates."""
-        sums = self._arrays["margin_sums"][list(candidates)]
+        sums = self.arrays["margin_sums"][list(candidates)]
         if sums.shape[2] == 1:
             return [MarginSums(*one) for one in sums[:, :, 0].tolist()]
         return [MarginSums(*(low + (high << 64) for low, high in one)) for one in _unsigned_low(sums)]
 
-    def run(self) -> None:
-        """Run all candidates on all samples. MemoryError."""
-        self.go_on(range(len(self.outputs)), self.blocks)
+    def take_over(self, known: Mapping[int, KnownRun]) -> None:
+        """What some candidates come to, which do not run."""
+        for candidate, run in known.items():
+            self.outputs[candidate], self.arrays["margin_sums"][candidate] = run
+
+    def run_of(self, candidate: int) -> KnownRun:
+        """What a candidate has come to."""
+        return KnownRun(self.outputs[candidate].copy(), self.arrays["margin_sums"][candidate].copy())
 
     def go_on(self, candidates: Sequence[int], end_block: int) -> None:
         """Run some candidates up to a block. Who has been left out once must stay out. MemoryError."""
         c_batch, chosen = self._c_batch, np.array(candidates, dtype=np.int32)
+        if not len(chosen):
+            return
         c_batch.count, c_batch.first_block, c_batch.end_block = len(chosen), self._next_block, end_block
         c_batch.chosen = address_of(chosen)
         self._program.run_blocks(c_batch, self._rounding)

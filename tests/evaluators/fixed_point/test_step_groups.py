@@ -146,10 +146,10 @@ def test_values_that_are_the_same_in_the_first_block_are_computed_on_once_as_lon
     batch, steps = scaled(program, 8), loop_steps(program)
     with mock.patch.object(native, "lanes_of_block", return_value=LANES):
         running = NativeProgram(kernel, program, steps, parameters, features).prepare(batch)
-    running.run()
+    running.go_on(range(8), running.blocks)
     np.testing.assert_array_equal(running.outputs, run_reference(batch, parameters, features, steps))
     kinds = len(np.unique(running.outputs.reshape(8, -1), axis=0))
-    blocks, groups, groups_run = 5, 3, int(running._arrays["groups_run"][0])
+    blocks, groups, groups_run = 5, 3, int(running.arrays["groups_run"][0])
     least = 8 * groups + (blocks - 1) * (groups + 7)
     if differing is None:
         assert (kinds, groups_run) == (1, least)
