@@ -27,12 +27,14 @@ typedef int16_t Value;
 typedef int32_t Number;
 typedef int64_t Total;
 #include "vectors.h"
-#define VECTORS (LANES / VECTOR_LANES)
-#define MOST_LANES (8 * VECTOR_LANES) /* so many vectors' loops are unrolled */
+#define MOST_LANES (8 * VECTOR_LANES)
 
-/* Loops over an element's samples: one turn a Shorts, or one an Ints. */
-#define EACH_VECTOR(v) _Pragma("GCC unroll 8") for (int v = 0; v < VECTORS; v++)
-#define EACH_HALF(v) _Pragma("GCC unroll 16") for (int v = 0; v < 2 * VECTORS; v++)
+/* Loops over an element's samples: some Shorts at a time, since registers hold no more, of which one turn is one, or one an Ints. */
+#define VECTORS (LANES < 4 * VECTOR_LANES ? LANES / VECTOR_LANES : 4)
+#define CHUNK (VECTORS * VECTOR_LANES)
+#define EACH_CHUNK(first) for (size_t first = 0, samples = (size_t)m->samples; first < samples; first += CHUNK)
+#define EACH_VECTOR(v) _Pragma("GCC unroll 4") for (int v = 0; v < VECTORS; v++)
+#define EACH_HALF(v) _Pragma("GCC unroll 8") for (int v = 0; v < 2 * VECTORS; v++)
 #endif
 
 /* The columns of a row, in the order of codegen/fixed/table.py. */
