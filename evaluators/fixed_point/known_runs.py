@@ -4,6 +4,7 @@ the same program."""
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -31,8 +32,13 @@ class KnownRuns:
         runs = self._runs
         return {place: runs[key] for place, key in enumerate(keys) if key in runs}
 
-    def add(self, key: bytes, run: KnownRun) -> None:
-        """Keep a run, and forget the oldest ones where there is no room. It is the caller's no more."""
+    def add(self, keys: Sequence[bytes], outputs: np.ndarray, margin_sums: np.ndarray) -> None:
+        """Keep runs, which are the caller's no more: outputs [keys, ...], sums [keys, ...]. The oldest ones are forgotten where there is no
+        room."""
+        for key, *run in zip(keys, outputs, margin_sums, strict=True):
+            self._add(key, KnownRun(*run))
+
+    def _add(self, key: bytes, run: KnownRun) -> None:
         size = len(key) + run.outputs.nbytes + run.margin_sums.nbytes
         if size > MOST_KNOWN_BYTES or key in self._runs:
             return
@@ -44,9 +50,9 @@ class KnownRuns:
             self._bytes -= len(oldest) + gone.outputs.nbytes + gone.margin_sums.nbytes
 
 
-def row_keys(*columns: np.ndarray) -> list[bytes]:
-    """The bytes of each row of arrays of 32 or 64 bits [rows, ...]."""
+def row_keys(ending: bytes, *columns: np.ndarray) -> list[bytes]:
+    """The bytes of each row of arrays of 32 or 64 bits [rows, ...], and `ending`."""
     words = [np.ascontiguousarray(one).reshape(len(one), math.prod(one.shape[1:])).view(np.int32) for one in columns]
     joined = np.concatenate(words, axis=1)
     text, size = joined.tobytes(), joined.shape[1] * joined.itemsize
-    return [text[start : start + size] for start in range(0, len(text), size)]
+    return [text[start : start + size] + ending for start in range(0, len(text), size)]

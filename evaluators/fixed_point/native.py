@@ -125,19 +125,17 @@ class NativeProgram:
         keys = self._keys(batch, running)
         known = self._known_runs.find(keys)
         running.take_over(known)
-        running.go_on([i for i in range(len(batch)) if i not in known], self.blocks)
-        for i, key in enumerate(keys):
-            if i not in known:
-                self._known_runs.add(key, running.run_of(i))
+        unknown = [i for i in range(len(batch)) if i not in known]
+        running.go_on(unknown, self.blocks)
+        self._known_runs.add([keys[i] for i in unknown], *running.copies(unknown))
         return running.outputs, running.margin_sums(range(len(batch)))
 
     def _keys(self, batch: FixedBatch, running: RunningBatch) -> list[bytes]:
         """All that the outputs of a candidate hang on. Features are known by their format: where they are, others may be later."""
         given, arrays = self._program.input, running.arrays
         column = self._numbers[given.name] if given is not None else 0
-        formats = np.stack([batch.bits[:, column], batch.scales[:, column]], axis=1)
-        rounding = np.full((len(batch), 1), list(Rounding).index(batch.rounding), dtype=np.int32)
-        return row_keys(batch.rows, arrays["statics"], arrays["tables"], formats, rounding)
+        formats = batch.bits[:, column : column + 1], batch.scales[:, column : column + 1]
+        return row_keys(batch.rounding.name.encode(), batch.rows, arrays["statics"], arrays["tables"], *formats)
 
     def prepare(self, batch: FixedBatch) -> RunningBatch:
         """The batch before its first sample."""
@@ -311,9 +309,9 @@ class RunningBatch:
         for candidate, run in known.items():
             self.outputs[candidate], self.arrays["margin_sums"][candidate] = run
 
-    def run_of(self, candidate: int) -> KnownRun:
-        """What a candidate has come to."""
-        return KnownRun(self.outputs[candidate].copy(), self.arrays["margin_sums"][candidate].copy())
+    def copies(self, candidates: Sequence[int]) -> tuple[np.ndarray, np.ndarray]:
+        """The outputs and sums of some candidates, which do not change when those of the batch do."""
+        return self.outputs[candidates], self.arrays["margin_sums"][candidates]
 
     def go_on(self, candidates: Sequence[int], end_block: int) -> None:
         """Run some candidates up to a block. Who has been left out once must stay out. MemoryError."""

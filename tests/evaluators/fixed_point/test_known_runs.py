@@ -17,7 +17,7 @@ from kilotune.codegen.fixed.shiftry import ShiftryLowering
 from kilotune.codegen.looped_steps import loop_steps
 from kilotune.evaluators.fixed_point import formatted, known_runs
 from kilotune.evaluators.fixed_point.kernel import load_kernel
-from kilotune.evaluators.fixed_point.known_runs import KnownRun, KnownRuns, row_keys
+from kilotune.evaluators.fixed_point.known_runs import KnownRuns, row_keys
 from kilotune.evaluators.fixed_point.margins import float_contest
 from kilotune.evaluators.fixed_point.native import NativeProgram, RunningBatch
 from kilotune.evaluators.fixed_point.reference import run_reference, run_reference_contest
@@ -26,27 +26,28 @@ from tests.codegen.emit.random_programs import RandomModel, random_models, shift
 from tests.codegen.fixed.programs import HERE, variable
 
 
-def run_of(number: int) -> KnownRun:
-    return KnownRun(np.full((5, 1), number, dtype=np.int16), np.full((3, 1), number, dtype=np.int64))
+def runs_of(*numbers: int) -> tuple[np.ndarray, np.ndarray]:
+    values = np.array(numbers)[:, None, None]
+    return np.repeat(values, 5, axis=1).astype(np.int16), np.repeat(values, 3, axis=1)
 
 
 def test_the_oldest_runs_go_where_there_is_no_room() -> None:
     runs, size = KnownRuns(), 1 + 10 + 24
     with mock.patch.object(known_runs, "MOST_KNOWN_BYTES", 3 * size):
-        for number in range(5):
-            runs.add(b"%d" % number, run_of(number))
-            runs.add(b"%d" % number, run_of(-1))
+        runs.add([b"0", b"1", b"1"], *runs_of(0, 1, -1))
+        runs.add([b"2", b"3", b"4", b"4"], *runs_of(2, 3, 4, -1))
         found = runs.find([b"4", b"0", b"2", b"1", b"3"])
         assert {place: int(run.outputs[0, 0]) for place, run in found.items()} == {0: 4, 2: 2, 4: 3}
-        runs.add(b"x", KnownRun(np.zeros((3 * size, 1), dtype=np.int16), np.zeros((3, 1), dtype=np.int64)))
+        assert int(found[2].margin_sums[0, 0]) == 2
+        runs.add([b"x"], np.zeros((1, 3 * size, 1), dtype=np.int16), np.zeros((1, 3, 1), dtype=np.int64))
         assert len(runs.find([b"2", b"3", b"4", b"x"])) == 3
 
 
 def test_keys_are_all_columns_of_a_row() -> None:
     first, second = np.arange(12, dtype=np.int32).reshape(2, 3, 2), np.array([[7], [1 << 40]])
-    keys = row_keys(first, second)
-    assert keys == [bytes(first[i]) + bytes(second[i]) for i in range(2)]
-    assert row_keys(first[:0], second[:0]) == []
+    keys = row_keys(b"end", first, second)
+    assert keys == [bytes(first[i]) + bytes(second[i]) + b"end" for i in range(2)]
+    assert row_keys(b"", first[:0], second[:0]) == []
 
 
 @needs_compiler
