@@ -84,10 +84,10 @@ static inline __attribute__((always_inline)) void fetch(const Element *from, siz
 /* How the numbers of an element become those of the result. */
 typedef struct {
     int opcode, is_long, same_a, same_b, shifts_a, shifts_b, shifts_out; /* known to the compiler */
-    int shift_a, shift_b, shift, wraps_sum, wraps;
+    int shift_a, shift_b, shift, wraps_sum;
 } Combining;
 
-static inline __attribute__((always_inline)) void combine_samples(Element a, Element b, Combining how, size_t samples, int16_t *to)
+static inline __attribute__((always_inline)) void combine_samples(Element a, Element b, Combining how, int wraps, size_t end, int16_t *to)
 {
     const int w = how.same_a ? a.value : b.value, size = w < 0 ? -w : w, opcode = how.opcode;
 #ifdef HAS_FRACTIONS
@@ -96,7 +96,7 @@ static inline __attribute__((always_inline)) void combine_samples(Element a, Ele
     const int is_fraction = 0;
 #endif
     const Shorts fraction = all_shorts((int16_t)(is_fraction ? size << (16 - how.shift) : 0));
-    for (size_t first = 0; first < samples; first += CHUNK) {
+    for (size_t first = 0; first < end; first += CHUNK) {
         Shorts x[VECTORS], y[VECTORS];
         fetch(&a, first, how.same_a, how.shifts_a, how.shift_a, x);
         fetch(&b, first, how.same_b, how.shifts_b, how.shift_b, y);
@@ -108,31 +108,36 @@ static inline __attribute__((always_inline)) void combine_samples(Element a, Ele
             EACH_VECTOR(v) x[v] = opcode == OP_Add ? x[v] + y[v] : opcode == OP_Subtract ? x[v] - y[v] : x[v] * y[v];
         if (how.wraps_sum) EACH_VECTOR(v) x[v] = low_bytes(x[v]);
         if (how.shifts_out) EACH_VECTOR(v) x[v] = down_some(x[v], how.shift);
-        if (how.wraps) EACH_VECTOR(v) x[v] = low_bytes(x[v]);
+        if (wraps) EACH_VECTOR(v) x[v] = low_bytes(x[v]);
         EACH_VECTOR(v) store_shorts(to + first + v * VECTOR_LANES, x[v]);
     }
 }
 
-/* Add, Subtract, Multiply in the cases that nearly all programs are made of, with everything decided before the loop: values stay in
- * 16 bits but for a product that is shifted down by 1 to 16 places (`is_long`), whose two halves are shifted together. `same_a`, `same_b`: of a
- * parameter or literal. */
-static inline __attribute__((always_inline)) void combine_plain(const Machine *m, const Step *s, const int32_t *row, int opcode,
-                                                                      int is_long, int same_a, int same_b, int shifts_a, int shifts_b,
-                                                                      int shifts_out)
+static inline __attribute__((always_inline)) void combine_elements(const Machine *m, const Step *s, const int32_t *row, Combining how, int wraps)
 {
-    const int wraps_sum = !is_long && row[ACC_BITS] == 8;
-    const Combining how = {
-        opcode, is_long, same_a, same_b, shifts_a, shifts_b, shifts_out, row[SHIFT_A], row[SHIFT_B], row[SHIFT_OUT], wraps_sum,
-        row[BITS] == 8 && !wraps_sum, /* a sum that wraps in as few bits has wrapped already */
-    };
     const int32_t *out = s->out, n = s->n;
     int16_t *const results = lanes_of(m, s->out_variable, s->out_moved);
     Elements a, b;
     find(m, &s->a, row[CONSTANT_A], &a);
     find(m, &s->b, row[CONSTANT_B], &b);
     for (int32_t e = 0; e < n; e++)
-        combine_samples(element_of(&a, e, same_a, how.shift_a), element_of(&b, e, same_b, how.shift_b), how, (size_t)m->samples,
+        combine_samples(element_of(&a, e, how.same_a, how.shift_a), element_of(&b, e, how.same_b, how.shift_b), how, wraps, END_OF_CHUNKS,
                         results + (int64_t)out[e] * LANES);
+}
+
+/* Add, Subtract, Multiply in the cases that nearly all programs are made of, with everything decided before the loop: values stay in
+ * 16 bits but for a product that is shifted down by 1 to 16 places (`is_long`), whose two halves are shifted together. `same_a`, `same_b`: of a
+ * parameter or literal. A sum that wraps in 8 bits before it is shifted need not be wrapped again. */
+static inline __attribute__((always_inline)) void combine_plain(const Machine *m, const Step *s, const int32_t *row, int opcode,
+                                                                      int is_long, int same_a, int same_b, int shifts_a, int shifts_b,
+                                                                      int shifts_out)
+{
+    const int short_sum = !is_long && row[ACC_BITS] == 8;
+    const Combining how = {
+        opcode, is_long, same_a, same_b, shifts_a, shifts_b, shifts_out, row[SHIFT_A], row[SHIFT_B], row[SHIFT_OUT], shifts_out && short_sum,
+    };
+    if (shifts_out ? row[BITS] == 8 && !short_sum : row[BITS] == 8 || short_sum) combine_elements(m, s, row, how, 1);
+    else combine_elements(m, s, row, how, 0);
 }
 
 /* Whether `combine_plain` does it, and then does. */

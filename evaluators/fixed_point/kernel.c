@@ -32,7 +32,8 @@ typedef int64_t Total;
 /* Loops over an element's samples: some Shorts at a time, since registers hold no more, of which one turn is one, or one an Ints. */
 #define VECTORS (LANES < 4 * VECTOR_LANES ? LANES / VECTOR_LANES : 4)
 #define CHUNK (VECTORS * VECTOR_LANES)
-#define EACH_CHUNK(first) for (size_t first = 0, samples = (size_t)m->samples; first < samples; first += CHUNK)
+#define END_OF_CHUNKS (LANES > CHUNK ? (size_t)m->samples : 1)
+#define EACH_CHUNK(first) for (size_t first = 0, end = END_OF_CHUNKS; first < end; first += CHUNK)
 #define EACH_VECTOR(v) _Pragma("GCC unroll 4") for (int v = 0; v < VECTORS; v++)
 #define EACH_HALF(v) _Pragma("GCC unroll 8") for (int v = 0; v < 2 * VECTORS; v++)
 #endif
