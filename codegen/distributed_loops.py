@@ -1,6 +1,6 @@
 """Loops split into loops of fewer steps, as far as their rounds permit it.
 
-Candidates of a search share the steps up to the first operation in which they differ (`evaluators/fixed_point/shared_starts.py`), and
+Candidates of a search share the steps in which they come to the same (`evaluators/fixed_point/step_groups.py`), and
 each of them begins a loop anew. So a loop becomes several, one after the other ("loop distribution", Allen and Kennedy, TOPLAS 1987):
 what a round computes for itself gets a copy for each round and is kept between them. A step that is then alone in its loop runs all
 rounds at once. What each element becomes does not change, since no two steps that need one another change places.

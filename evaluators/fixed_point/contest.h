@@ -19,9 +19,9 @@ static void sum_margins(const Machine *m, int32_t block)
         squares += margin * margin;
         products += margin * program->float_margins[first + l];
     }
-    m->margin_sums[0] += sum;
-    m->margin_sums[1] += squares;
-    m->margin_sums[2] += products;
+    m->block_sums[0] = sum;
+    m->block_sums[1] = squares;
+    m->block_sums[2] = products;
 }
 
 /* What `fidelity.least_tail_sums` says: for each of `count` candidates the least sum over `intervals` intervals of the mean error. spreads:

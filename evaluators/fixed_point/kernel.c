@@ -27,12 +27,15 @@ typedef int16_t Value;
 typedef int32_t Number;
 typedef int64_t Total;
 #include "vectors.h"
-#define VECTORS (LANES / VECTOR_LANES)
-#define MOST_LANES (8 * VECTOR_LANES) /* so many vectors' loops are unrolled */
+#define MOST_LANES (8 * VECTOR_LANES)
 
-/* Loops over an element's samples: one turn a Shorts, or one an Ints. */
-#define EACH_VECTOR(v) _Pragma("GCC unroll 8") for (int v = 0; v < VECTORS; v++)
-#define EACH_HALF(v) _Pragma("GCC unroll 16") for (int v = 0; v < 2 * VECTORS; v++)
+/* Loops over an element's samples: some Shorts at a time, since registers hold no more, of which one turn is one, or one an Ints. */
+#define VECTORS (LANES < 4 * VECTOR_LANES ? LANES / VECTOR_LANES : 4)
+#define CHUNK (VECTORS * VECTOR_LANES)
+#define END_OF_CHUNKS (LANES > CHUNK ? (size_t)m->samples : 1)
+#define EACH_CHUNK(first) for (size_t first = 0, end = END_OF_CHUNKS; first < end; first += CHUNK)
+#define EACH_VECTOR(v) _Pragma("GCC unroll 4") for (int v = 0; v < VECTORS; v++)
+#define EACH_HALF(v) _Pragma("GCC unroll 8") for (int v = 0; v < 2 * VECTORS; v++)
 #endif
 
 /* The columns of a row, in the order of codegen/fixed/table.py. */
@@ -94,11 +97,25 @@ typedef struct {
 /* What moves: element numbers of the result and of the operands, and the number of packed weights. */
 enum { MOVES_OUT, MOVES_A, MOVES_B, MOVES_C, MOVES_PACK, MOVING };
 
+/* Steps that run or are left out together: a variable that one of them writes is written by no step outside. */
+typedef struct {
+    int32_t first_step, end_step;
+    int32_t row_count, static_count, read_count, kept_count;
+    int32_t reads_input;
+    int64_t work;                    /* products and other elements */
+    const int32_t *rows;             /* of its operations */
+    const int32_t *statics;          /* parameters that it reads */
+    const int32_t *reads;            /* variables that groups before it write */
+    const int32_t *kept;             /* variables that it writes and groups behind it read */
+} Group;
+
 typedef struct {
     int32_t step_count, variable_count, row_count, block_count, sample_count, result_size, result_variable, input_variable;
     const int32_t *result;           /* element numbers of the result */
     const int64_t *variable_offsets; /* into the block's storage, in elements; -1 for parameters and the input */
+    const int64_t *variable_elements;
     int64_t storage_elements;
+    int64_t most_kept;               /* elements that any group keeps */
     int64_t input_elements;
     int64_t scratch_terms;           /* the largest q of any Dot */
     int32_t pack_count;
@@ -108,15 +125,16 @@ typedef struct {
     const int32_t *leaders, *rivals; /* [sample_count], elements of it; -1 stands for zero */
     const int32_t *float_margins;    /* [sample_count], in the units of margins.py */
     const Step *steps;
+    int32_t group_count;
+    const Group *groups;             /* all steps, in their order */
     const volatile int32_t *stop;    /* set by another thread: outputs are not needed any more */
 } Program;
 
-/* Candidates that run together, each with its place in the arrays. `order` and `starts` say how a candidate takes over what the one before it in that order has
- * computed of a block: it begins at step starts[k], which is in no loop, and the steps before which mean the same for both. */
+/* Candidates that run together, each with its place in the arrays. */
 typedef struct {
-    int32_t count;                     /* of those in `order` */
+    int32_t count;                     /* of those in `chosen` */
     int32_t first_block, end_block;
-    const int32_t *order, *starts;
+    const int32_t *chosen;             /* which run, in any order */
     const int32_t *rows;               /* [count][row_count][COLUMNS] */
     const Value *const *statics;       /* [count][variable_count], NULL but for parameters */
     const int32_t *const *packs;       /* [count][pack_count], weights of a Dot as products_body.h wants them */
@@ -124,6 +142,7 @@ typedef struct {
     const Value *const *inputs;        /* [count], each [block_count][input_elements][LANES] */
     Value *outputs;                    /* [count][sample_count][result_size] */
     Total *margin_sums;                /* [count][3], to which the sums of contest.h are added */
+    int64_t *groups_run;               /* to which is added how many groups have run on a block: fewer where candidates come to the same */
 } Batch;
 
 /* What a candidate runs on. */
@@ -136,10 +155,13 @@ typedef struct {
     Value **bases;                     /* [variable_count], the first element's samples; NULL for parameters */
     Number *terms;                     /* [scratch_terms][LANES] */
     Value *zeros;                      /* LANES zeros */
-    Total *margin_sums;                /* [3] */
+    Total *block_sums;                 /* [3], of the margins of the candidate that has run last, in this block */
+    uint8_t *changed;                  /* [variable_count], whether a variable differs from that of the candidate before, where that is asked */
+    Value *storage, *spare;            /* [storage_elements][LANES] and [most_kept][LANES] */
     int32_t *indices;                  /* of the loops that run, outermost first */
     Step *steps;                       /* [step_count], as they are in the round that runs */
     int64_t executed;                  /* steps of the candidate on this block */
+    int64_t groups_run;
     int32_t samples;                   /* in this block: what lies in lanes behind them, nobody reads */
 } Machine;
 
@@ -225,12 +247,6 @@ static inline Number down(Number v, int n)
 #endif
 #include "steps.h"
 
-static void run_steps(Machine *m, int32_t block, int32_t start)
-{
-    if (start < m->program->step_count) m->executed = m->program->steps[start].executed;
-    steps(m, block, start, m->program->step_count, 0);
-}
-
 static int32_t samples_in(const Program *program, int32_t block)
 {
     const int32_t left = program->sample_count - block * LANES;
@@ -248,22 +264,34 @@ static void write_outputs(const Machine *m, int32_t block, Value *to)
     }
 }
 
-/* All candidates on a block of samples. */
-static void run_block(Machine *m, const Batch *batch, int32_t block)
+#include "shared_steps.h"
+
+/* All candidates on a block of samples, in the order of the plan. */
+static void run_block(Machine *m, const Batch *batch, const Plan *plan, int32_t block)
 {
     const Program *program = m->program;
     m->samples = samples_in(program, block);
     for (int32_t k = 0; k < batch->count && !*program->stop; k++) {
-        const int64_t i = batch->order[k];
+        const int64_t i = plan->order[k].candidate;
         m->rows = batch->rows + i * program->row_count * COLUMNS;
         m->statics = batch->statics + i * program->variable_count;
         m->packs = batch->packs + i * program->pack_count;
         m->tables = batch->tables + i * program->row_count;
-        m->margin_sums = batch->margin_sums + i * 3;
         if (program->input_variable >= 0) /* nothing writes to an input */
             m->bases[program->input_variable] = (Value *)batch->inputs[i] + block * program->input_elements * LANES;
-        run_steps(m, block, batch->starts[k]);
+        run_groups(m, plan, block, k);
+        for (int sum = 0; sum < 3; sum++) batch->margin_sums[i * 3 + sum] += m->block_sums[sum];
         write_outputs(m, block, batch->outputs + i * program->sample_count * program->result_size);
+    }
+}
+
+static void run_blocks(Machine *m, const Batch *batch, Plan *plan)
+{
+    put_in_order(m->program, batch, plan);
+    for (int32_t block = batch->first_block; block < batch->end_block && !*m->program->stop; block++) {
+        plan->is_first = block == batch->first_block && batch->count > 1 && block + 1 < batch->end_block;
+        run_block(m, batch, plan, block);
+        if (plan->is_first) put_in_order(m->program, batch, plan);
     }
 }
 
@@ -271,28 +299,37 @@ static void run_block(Machine *m, const Batch *batch, int32_t block)
 int kilotune_run(const Program *program, const Batch *batch)
 {
     Machine m = {.program = program};
-    const size_t storage_bytes = (size_t)(program->storage_elements + 1) * LANES * sizeof(Value);
-    Value *storage = aligned_alloc(64, storage_bytes);
+    Plan plan = {0};
+    const size_t storage_bytes = (size_t)(program->storage_elements + program->most_kept + 1) * LANES * sizeof(Value);
+    m.storage = aligned_alloc(64, storage_bytes);
+    m.spare = m.storage + program->storage_elements * LANES;
     m.terms = aligned_alloc(64, (size_t)(program->scratch_terms + 2) * LANES * sizeof(Number));
     m.zeros = aligned_alloc(64, LANES * sizeof(Value));
     m.bases = calloc((size_t)program->variable_count + 1, sizeof *m.bases);
+    m.changed = calloc((size_t)program->variable_count + 1, 1);
+    m.block_sums = calloc(3, sizeof *m.block_sums);
     m.indices = calloc((size_t)program->most_loops + 1, sizeof *m.indices);
     m.steps = malloc(((size_t)program->step_count + 1) * sizeof *m.steps);
-    const int failed = !storage || !m.terms || !m.zeros || !m.bases || !m.indices || !m.steps;
+    const int failed = !m.storage || !m.terms || !m.zeros || !m.bases || !m.changed || !m.block_sums || !m.indices || !m.steps ||
+                       !has_room(&plan, program, batch);
     if (!failed) {
         memcpy(m.steps, program->steps, (size_t)program->step_count * sizeof *m.steps);
-        memset(storage, 0, storage_bytes);
+        memset(m.storage, 0, storage_bytes);
         memset(m.zeros, 0, LANES * sizeof(Value));
         for (int32_t v = 0; v < program->variable_count; v++)
-            if (program->variable_offsets[v] >= 0) m.bases[v] = storage + program->variable_offsets[v] * LANES;
-        for (int32_t block = batch->first_block; block < batch->end_block && !*program->stop; block++) run_block(&m, batch, block);
+            if (program->variable_offsets[v] >= 0) m.bases[v] = m.storage + program->variable_offsets[v] * LANES;
+        run_blocks(&m, batch, &plan);
+        *batch->groups_run += m.groups_run;
     }
-    free(storage);
+    free(m.storage);
     free(m.terms);
     free(m.zeros);
     free(m.bases);
+    free(m.changed);
+    free(m.block_sums);
     free(m.indices);
     free(m.steps);
+    free_plan(&plan);
     return failed ? -1 : 0;
 }
 

@@ -33,7 +33,7 @@ class BatchKernel:
     most_bits: int = 16
     """How many bits a variable of a program may have that it runs: 16 or 32."""
     most_lanes: int = LANES
-    """The largest blocks of samples that are fast with this vector unit."""
+    """The largest blocks of samples that are fast with this vector unit, and that the compiler makes."""
     _libraries: dict[tuple[Rounding, int], ctypes.CDLL] = field(default_factory=dict, repr=False)
 
     @property
@@ -85,10 +85,23 @@ def load_all_roundings() -> None:
 
 
 def load_roundings(kernel: BatchKernel, roundings: Sequence[Rounding]) -> None:
-    """The libraries of these roundings, with all blocks that programs have, so that no search waits for a compiler."""
+    """The libraries of these roundings, with all blocks that programs have, so that no search waits for a compiler. Programs have no large
+    blocks where the compiler fails at these. RuntimeError where it fails at the others."""
     wanted = itertools.product(roundings, [lanes for lanes in (LANES, MANY_LANES) if lanes <= kernel.most_lanes])
     with ThreadPoolExecutor() as pool:
-        list(pool.map(lambda one: kernel.library(*one), wanted))
+        made = list(pool.map(lambda one: _is_made(kernel, *one), wanted))
+    if not all(made):
+        kernel.most_lanes = LANES
+
+
+def _is_made(kernel: BatchKernel, rounding: Rounding, lanes: int) -> bool:
+    try:
+        kernel.library(rounding, lanes)
+    except RuntimeError:
+        if lanes == LANES:
+            raise
+        return False
+    return True
 
 
 def _loaded(name: str, most_bits: int) -> BatchKernel | None:

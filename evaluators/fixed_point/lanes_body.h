@@ -57,6 +57,10 @@ static inline Shorts wrap_shorts(Shorts x, int spare) { return spare == 8 ? low_
 /* The low 16 bits of x * y / 2**n, n from 1 to 16. */
 static inline Shorts product_down(Shorts x, Shorts y, int n)
 {
+#if KERNEL_ROUNDING == TOWARD_ZERO && defined(HAS_SIGNS)
+    const Shorts p = size_of(x), q = size_of(y);
+    return with_sign(with_sign(shift_pair(multiply_high_sizes(p, q), p * q, n), x), y);
+#endif
     const Shorts low = x * y, high = multiply_high(x, y), quotient = shift_pair(high, low, n);
     if (KERNEL_ROUNDING == TOWARD_ZERO) {
         const Shorts lost = low & (int16_t)((1 << n) - 1);
@@ -65,6 +69,17 @@ static inline Shorts product_down(Shorts x, Shorts y, int n)
     if (KERNEL_ROUNDING == NEAREST) return quotient + ((low >> (n - 1)) & 1);
     return quotient;
 }
+
+#if KERNEL_ROUNDING == TOWARD_ZERO && defined(HAS_SIGNS)
+#define HAS_FRACTIONS
+/* x * w / 2**n, n from 1 to 16, w of a size less than 2**n: `fraction` is its size times 2**(16 - n). */
+static inline Shorts product_with_fraction(Shorts x, Shorts fraction, Shorts w)
+{
+    return with_sign(with_sign(multiply_high_sizes(size_of(x), fraction), x), w);
+}
+#else
+static inline Shorts product_with_fraction(Shorts x, Shorts fraction, Shorts w) { return (void)fraction, (void)w, x; }
+#endif
 
 static inline Ints down_ints(Ints x, int n)
 {
@@ -82,12 +97,12 @@ static inline Ints finish_ints(Ints v, int shift, int acc_spare, int spare)
     return spare ? (v << spare) >> spare : v;
 }
 
-/* The samples of a scaled element whose values fit 16 bits. */
-static inline void load_scaled(const Machine *m, const Operand *o, int32_t index, int shift, int32_t constant, Shorts *to)
+/* A chunk of the samples of a scaled element whose values fit 16 bits. */
+static inline void load_scaled(const Machine *m, const Operand *o, int32_t index, size_t first, int shift, int32_t constant, Shorts *to)
 {
     const int64_t element = o->place == LITERAL ? 0 : element_at(o, index);
     if (o->place == DYNAMIC) {
-        const int16_t *from = element < 0 ? m->zeros : lanes_of(m, o->variable, element);
+        const int16_t *from = (element < 0 ? m->zeros : lanes_of(m, o->variable, element)) + first;
         EACH_VECTOR(v) to[v] = load_shorts(from + v * VECTOR_LANES);
         if (shift) EACH_VECTOR(v) to[v] = down_shorts(to[v], shift);
         return;
@@ -97,7 +112,7 @@ static inline void load_scaled(const Machine *m, const Operand *o, int32_t index
     EACH_VECTOR(v) to[v] = value;
 }
 
-/* wrap(down(wrap(v, accumulator), shift), bits) of 16-bit lanes, which go to an element. */
+/* wrap(down(wrap(v, accumulator), shift), bits) of 16-bit lanes, which go to a chunk of an element. */
 static inline void store_narrow(Shorts *v, int shift, int acc_spare, int spare, int16_t *to)
 {
     if (acc_spare) EACH_VECTOR(k) v[k] = wrap_shorts(v[k], acc_spare);
@@ -109,7 +124,19 @@ static inline void store_narrow(Shorts *v, int shift, int acc_spare, int spare, 
     EACH_VECTOR(k) store_shorts(to + k * VECTOR_LANES, v[k]);
 }
 
-/* The same of 32-bit lanes: two Ints for each Shorts of the element. */
+/* The same of two Ints of sums. Where only their low 16 bits matter, they are halved first. */
+static inline Shorts finish_sums(Ints low, Ints high, int shift, int acc_spare, int spare)
+{
+    if (acc_spare >= 16 && shift >= -15 && shift <= 15) {
+        Shorts v = low_halves(low, high);
+        if (acc_spare > 16) v = wrap_shorts(v, acc_spare - 16);
+        v = shift >= 0 ? down_shorts(v, shift) : v << -shift;
+        return spare > 16 ? wrap_shorts(v, spare - 16) : v;
+    }
+    return narrow(finish_ints(low, shift, acc_spare, spare), finish_ints(high, shift, acc_spare, spare));
+}
+
+/* The same of 32-bit lanes: two Ints for each Shorts of the chunk. */
 static inline void store_wide(Ints *v, int shift, int acc_spare, int spare, int16_t *to)
 {
     EACH_HALF(k) v[k] = finish_ints(v[k], shift, acc_spare, spare);

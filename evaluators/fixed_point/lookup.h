@@ -2,13 +2,13 @@
 
 #define ENTRIES 256
 
-static inline void look_up_one_by_one(const Table *table, const int16_t *from, int16_t *to)
+static inline void look_up_one_by_one(const Table *table, const int16_t *from, int samples, int16_t *to)
 {
     const int16_t *entries = table->entries;
     if (table->short_arguments)
-        for (int l = 0; l < LANES; l++) to[l] = entries[(uint8_t)from[l]];
+        for (int l = 0; l < samples; l++) to[l] = entries[(uint8_t)from[l]];
     else
-        for (int l = 0; l < LANES; l++) to[l] = entries[(uint16_t)from[l]];
+        for (int l = 0; l < samples; l++) to[l] = entries[(uint16_t)from[l]];
 }
 
 #if defined(__AVX512BW__)
@@ -25,9 +25,9 @@ static inline Bits entries_of(const int16_t *entries, Bits arguments)
                                    _mm512_mask_blend_epi16(bit6, quarter[2], quarter[3]));
 }
 
-static inline void look_up_short(const Table *table, const int16_t *from, int16_t *to)
+static inline void look_up_short(const Table *table, const int16_t *from, int samples, int16_t *to)
 {
-    for (int v = 0; v < VECTORS; v++)
+    for (int v = 0; v * VECTOR_LANES < samples; v++)
         store_shorts(to + v * VECTOR_LANES, (Shorts)entries_of(table->entries, (Bits)load_shorts(from + v * VECTOR_LANES)));
 }
 #elif defined(__AVX2__)
@@ -47,10 +47,10 @@ static inline Bits bytes_of(const uint8_t *bytes, Bits arguments)
     return row[0];
 }
 
-static inline void look_up_short(const Table *table, const int16_t *from, int16_t *to)
+static inline void look_up_short(const Table *table, const int16_t *from, int samples, int16_t *to)
 {
     const uint8_t *bytes = (const uint8_t *)(table->entries + ENTRIES);
-    for (int v = 0; v < VECTORS; v += 2) {
+    for (int v = 0; v * VECTOR_LANES < samples; v += 2) {
         const Bits arguments = _mm256_packs_epi16((Bits)load_shorts(from + v * VECTOR_LANES),
                                                   (Bits)load_shorts(from + (v + 1) * VECTOR_LANES));
         const Bits low = bytes_of(bytes, arguments);
@@ -69,10 +69,10 @@ static inline uint8x16_t bytes_of(const uint8_t *bytes, uint8x16_t arguments)
     return found;
 }
 
-static inline void look_up_short(const Table *table, const int16_t *from, int16_t *to)
+static inline void look_up_short(const Table *table, const int16_t *from, int samples, int16_t *to)
 {
     const uint8_t *bytes = (const uint8_t *)(table->entries + ENTRIES);
-    for (int v = 0; v < VECTORS; v += 2) {
+    for (int v = 0; v * VECTOR_LANES < samples; v += 2) {
         const uint8x16_t arguments = vuzp1q_u8((uint8x16_t)load_shorts(from + v * VECTOR_LANES),
                                                (uint8x16_t)load_shorts(from + (v + 1) * VECTOR_LANES));
         const uint8x16_t low = bytes_of(bytes, arguments);
@@ -82,11 +82,11 @@ static inline void look_up_short(const Table *table, const int16_t *from, int16_
     }
 }
 #else
-static inline void look_up_short(const Table *table, const int16_t *from, int16_t *to) { look_up_one_by_one(table, from, to); }
+static inline void look_up_short(const Table *table, const int16_t *from, int samples, int16_t *to) { look_up_one_by_one(table, from, samples, to); }
 #endif
 
-static inline void look_up(const Table *table, const int16_t *from, int16_t *to)
+static inline void look_up(const Table *table, const int16_t *from, int samples, int16_t *to)
 {
-    if (table->short_arguments) look_up_short(table, from, to);
-    else look_up_one_by_one(table, from, to);
+    if (table->short_arguments) look_up_short(table, from, samples, to);
+    else look_up_one_by_one(table, from, samples, to);
 }

@@ -5,7 +5,7 @@ from __future__ import annotations
 import bisect
 import ctypes
 import itertools
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -43,15 +43,16 @@ from kilotune.evaluators.fixed_point.formatted import (
     knows_beyond_16_bits,
 )
 from kilotune.evaluators.fixed_point.kernel import BatchKernel
+from kilotune.evaluators.fixed_point.known_runs import KnownRun, KnownRuns, row_keys
 from kilotune.evaluators.fixed_point.margins import Contest, MarginSums
 from kilotune.evaluators.fixed_point.sample_blocks import LANES, lanes_of_block
-from kilotune.evaluators.fixed_point.shared_starts import resumable_steps, shared_starts, without_others
+from kilotune.evaluators.fixed_point.step_groups import StepGroup, grouped_parts, resumable_parts, separate_parts
 from kilotune.evaluators.interruptible import StopFlag, interruptible
 
 _TABLE_COLUMNS = (Column.SHIFT_A, Column.SHIFT_OUT, Column.BITS, Column.FUNCTION)
 
 
-_Program, _Batch = structures(Path(__file__).with_name("kernel.c"), "Program", "Batch")
+_Program, _Batch, _Group = structures(Path(__file__).with_name("kernel.c"), "Program", "Batch", "Group")
 
 MOST_STORAGE_BYTES = 32 << 20
 """How much the temporaries of a block of samples take, each with a place of its own; more than that shares places."""
@@ -88,23 +89,24 @@ class NativeProgram:
         )
         self._contest = contest
         self._kept: list[np.ndarray] = []  # what the C structures point to
+        self._known_runs = KnownRuns()
         self._data = FormattedData(parameters, features, kernel.value, self.lanes)
         self._operations = tuple(ir.operations(program.body))
         self._tabled = [(row, o) for row, o in enumerate(self._operations) if isinstance(o, ir.TableFunction)]
         self._c_steps = CompiledSteps(kernel, steps, self._numbers, self._dynamic, self._data)
-        self._c_program = self._describe(offsets, elements)
-        self._order, parts = resumable_steps(
-            program, steps, self._c_steps.part_of(None if contest is None else contest.step)
-        )
         work = np.cumsum([0, *self._c_steps.work_of_parts])
-        if shared:  # what is left behind by another candidate is not what this one would have computed
-            parts = np.zeros_like(parts)
         self._terms = int(work[-1])
-        self._resumable = np.array([*self._c_steps.starts_of_parts, len(self._c_steps)])[parts]
+        deciding = self._c_steps.part_of(None if contest is None else contest.step)
+        parts = np.zeros(1, dtype=np.int64) if shared else resumable_parts(program, steps, deciding)
         self.own_work = float((work[-1] - work[parts]).sum()) / len(parts) * features.shape[0]
         """The share of `_terms` on all samples that a candidate does not have in common with one that differs from it in an operation."""
-        self._readers = self._readers_of_data()
-        self._slots = 1 + int(self._readers[1].max(initial=0))
+        # where temporaries share places, what another candidate has left behind is there only if it is the same from end to end
+        boundaries = [0, len(steps.body)] if shared else separate_parts(steps).tolist()
+        groups = grouped_parts(steps, boundaries, () if contest is None else ((deciding, contest.variable),))
+        self._c_groups = (_Group * len(groups))(*map(self._group, groups))
+        self._sizes = np.array([steps.size(v.name) for v in program.variables], dtype=np.int64)
+        self._most_kept = max((sum(map(steps.size, group.kept)) for group in groups), default=0)
+        self._c_program = self._describe(offsets, elements)
         self._parameter_addresses = ParameterAddresses(program, self._data)
 
     def supports(self, batch: FixedBatch) -> bool:
@@ -120,21 +122,33 @@ class NativeProgram:
     def run_contest(self, batch: FixedBatch) -> tuple[npt.NDArray[np.signedinteger], list[MarginSums]]:
         """Outputs, and a contest's sums of each candidate, as `run_reference_contest`; zeros without a contest."""
         running = self.prepare(batch)
-        running.run()
+        keys = self._keys(batch, running)
+        known = self._known_runs.find(keys)
+        running.take_over(known)
+        unknown = [i for i in range(len(batch)) if i not in known]
+        running.go_on(unknown, self.blocks)
+        self._known_runs.add([keys[i] for i in unknown], *running.copies(unknown))
         return running.outputs, running.margin_sums(range(len(batch)))
+
+    def _keys(self, batch: FixedBatch, running: RunningBatch) -> list[bytes]:
+        """All that the outputs of a candidate hang on. Features are known by their format: where they are, others may be later."""
+        given, arrays = self._program.input, running.arrays
+        column = self._numbers[given.name] if given is not None else 0
+        formats = batch.bits[:, column : column + 1], batch.scales[:, column : column + 1]
+        return row_keys(batch.rounding.name.encode(), batch.rows, arrays["statics"], arrays["tables"], *formats)
 
     def prepare(self, batch: FixedBatch) -> RunningBatch:
         """The batch before its first sample."""
         statics, packs, inputs = self._addresses(batch)
-        order, starts = self._shared(batch, statics, inputs)
         count, samples = len(batch), self._features.shape[0]
         outputs = np.empty((count, samples, self._program.result.size), dtype=self._kernel.value)
         words = 1 if self._kernel.most_bits == 16 else 2
         margin_sums = np.zeros((count, len(MarginSums._fields), words), dtype=np.int64)
         arrays: dict[str, np.ndarray] = {"rows": batch.rows, "statics": statics, "packs": packs, "inputs": inputs}
         arrays |= {"tables": self._tables(batch), "outputs": outputs, "margin_sums": margin_sums}
+        arrays["groups_run"] = np.zeros(1, dtype=np.int64)
         c_batch = _Batch(**{name: address_of(array) for name, array in arrays.items()})
-        return RunningBatch(self, batch.rounding, c_batch, arrays, order, starts)
+        return RunningBatch(self, batch.rounding, c_batch, arrays)
 
     @property
     def pack_count(self) -> int:
@@ -192,27 +206,28 @@ class NativeProgram:
             tables[:, row] = [found[key] for key in keys]
         return tables
 
-    def _shared(self, batch: FixedBatch, statics: IntArray, inputs: IntArray) -> tuple[Int32Array, Int32Array]:
-        """The order of the candidates, and where each starts (`shared_starts`). A table follows from its row, and from what wrote the
-        argument."""
-        if len(batch) < 2 or not self._resumable.any():
-            return np.arange(len(batch), dtype=np.int32), np.zeros(len(batch), dtype=np.int32)
-        columns, (rows, slots, variables) = batch.rows.shape[2], self._readers
-        meanings = np.zeros((*batch.rows.shape[:2], columns + self._slots), dtype=np.int64)
-        meanings[:, :, :columns] = batch.rows
-        meanings[:, rows, columns + slots] = np.concatenate([statics, inputs[:, None]], axis=1)[:, variables]
-        return shared_starts(meanings[:, self._order], self._resumable)
-
-    def _readers_of_data(self) -> IntArray:
-        """Operations, places among their operands, and variables [3, readers] of all that read a parameter, or the input, whose number is
-        -1 here."""
-        readers = []
-        for row, operation in enumerate(self._operations):
-            for slot, operand in enumerate(o for o in operation.operands if isinstance(o, ir.View)):
-                role = self._program.variable(operand.variable).role
-                if role in (ir.Role.PARAMETER, ir.Role.INPUT):
-                    readers.append((row, slot, -1 if role is ir.Role.INPUT else self._numbers[operand.variable]))
-        return np.array(readers, dtype=np.int64).reshape(-1, 3).T
+    def _group(self, group: StepGroup) -> ctypes.Structure:
+        starts = [*self._c_steps.starts_of_parts, len(self._c_steps)]
+        given = self._program.input
+        lists = {
+            "rows": group.rows,
+            "statics": [self._numbers[name] for name in group.reads if name not in self._dynamic],
+            "reads": [
+                self._numbers[n] for n in group.reads if n in self._dynamic and (given is None or n != given.name)
+            ],
+            "kept": [self._numbers[name] for name in group.kept],
+        }
+        return _Group(
+            first_step=starts[group.first],
+            end_step=starts[group.end],
+            row_count=len(group.rows),
+            static_count=len(lists["statics"]),
+            read_count=len(lists["reads"]),
+            kept_count=len(lists["kept"]),
+            work=sum(self._c_steps.work_of_parts[group.first : group.end]),
+            reads_input=given is not None and given.name in group.reads,
+            **{name: self._keep(np.array(numbers, dtype=np.int32)) for name, numbers in lists.items()},
+        )
 
     def _describe(self, offsets: IntArray, total: int) -> ctypes.Structure:
         input_variable = self._program.input
@@ -229,12 +244,16 @@ class NativeProgram:
             input_variable=self._numbers[input_variable.name] if input_variable else -1,
             result=self._keep(elements_of(result, {}).reshape(-1)),
             variable_offsets=self._keep(offsets),
+            variable_elements=self._keep(self._sizes),
             storage_elements=total,
+            most_kept=self._most_kept,
             input_elements=self._features.shape[1],
             scratch_terms=self._c_steps.longest_sum,
             pack_count=self._data.pack_count,
             **self._contested(),
             steps=self._c_steps.address,
+            group_count=len(self._c_groups),
+            groups=ctypes.addressof(self._c_groups),
         )
 
     def _contested(self) -> dict[str, int | None]:
@@ -259,7 +278,8 @@ class NativeProgram:
 class RunningBatch:
     """Candidates on their way through the samples: they need not all go to the end.
 
-    `outputs` [candidates, samples, elements of the result], and `margin_sums`: of the samples that a candidate has met.
+    `outputs` [candidates, samples, elements of the result], and `margin_sums`: of the samples that a candidate has met. `arrays`: what
+    the members of the C structure point to.
     """
 
     def __init__(
@@ -268,38 +288,38 @@ class RunningBatch:
         rounding: Rounding,
         c_batch: ctypes.Structure,
         arrays: Mapping[str, np.ndarray],
-        order: Int32Array,
-        starts: Int32Array,
     ) -> None:
         self.blocks, self.lanes = program.blocks, program.lanes
-        self._program, self._rounding, self._c_batch, self._arrays = program, rounding, c_batch, arrays
-        self._order, self._starts = order, starts
+        self._program, self._rounding, self._c_batch, self.arrays = program, rounding, c_batch, arrays
         self._next_block = 0
 
     @property
     def outputs(self) -> npt.NDArray[np.signedinteger]:
-        return self._arrays["outputs"]
+        return self.arrays["outputs"]
 
     def margin_sums(self, candidates: Sequence[int]) -> list[MarginSums]:
         """A contest's sums of some candidates."""
-        sums = self._arrays["margin_sums"][list(candidates)]
+        sums = self.arrays["margin_sums"][list(candidates)]
         if sums.shape[2] == 1:
             return [MarginSums(*one) for one in sums[:, :, 0].tolist()]
         return [MarginSums(*(low + (high << 64) for low, high in one)) for one in _unsigned_low(sums)]
 
-    def run(self) -> None:
-        """Run all candidates on all samples. MemoryError."""
-        self._run(self._order, self._starts, self.blocks)
+    def take_over(self, known: Mapping[int, KnownRun]) -> None:
+        """What some candidates come to, which do not run."""
+        for candidate, run in known.items():
+            self.outputs[candidate], self.arrays["margin_sums"][candidate] = run
 
-    def go_on(self, candidates: Collection[int], end_block: int) -> None:
+    def copies(self, candidates: Sequence[int]) -> tuple[np.ndarray, np.ndarray]:
+        """The outputs and sums of some candidates, which do not change when those of the batch do."""
+        return self.outputs[candidates], self.arrays["margin_sums"][candidates]
+
+    def go_on(self, candidates: Sequence[int], end_block: int) -> None:
         """Run some candidates up to a block. Who has been left out once must stay out. MemoryError."""
-        order, starts = without_others(self._order.tolist(), self._starts.tolist(), set(candidates))
-        self._run(np.array(order, dtype=np.int32), np.array(starts, dtype=np.int32), end_block)
-
-    def _run(self, order: Int32Array, starts: Int32Array, end_block: int) -> None:
-        c_batch = self._c_batch
-        c_batch.count, c_batch.first_block, c_batch.end_block = len(order), self._next_block, end_block
-        c_batch.order, c_batch.starts = address_of(order), address_of(starts)
+        c_batch, chosen = self._c_batch, np.array(candidates, dtype=np.int32)
+        if not len(chosen):
+            return
+        c_batch.count, c_batch.first_block, c_batch.end_block = len(chosen), self._next_block, end_block
+        c_batch.chosen = address_of(chosen)
         self._program.run_blocks(c_batch, self._rounding)
         self._next_block = end_block
 

@@ -37,9 +37,7 @@ static void dot_values(const Machine *m, const Step *s, const int32_t *row)
                 Ints low, high;
                 if (is_square) sum_pairs(x, x, s->q, first, 1, &low, &high);
                 else sum_pairs(x, y, s->q, first, 0, &low, &high);
-                low = finish_ints(low, row[SHIFT_OUT], 32 - row[ACC_BITS], 32 - row[BITS]);
-                high = finish_ints(high, row[SHIFT_OUT], 32 - row[ACC_BITS], 32 - row[BITS]);
-                store_shorts(to + first, narrow(low, high));
+                store_shorts(to + first, finish_sums(low, high, row[SHIFT_OUT], 32 - row[ACC_BITS], 32 - row[BITS]));
             }
         }
     }
@@ -49,26 +47,32 @@ static void dot_values(const Machine *m, const Step *s, const int32_t *row)
 static void dot_scaled(const Machine *m, const Step *s, const int32_t *row)
 {
     const int tree = row[HALVINGS] >= 0, acc_spare = 32 - row[ACC_BITS];
-    Shorts x[VECTORS], y[VECTORS];
-    Ints sum[2 * VECTORS], term[2 * VECTORS];
     for (int32_t p = 0; p < s->p; p++)
         for (int32_t r = 0; r < s->r; r++) {
-            EACH_HALF(k) sum[k] = all_ints(0);
-            for (int32_t q = 0; q < s->q; q++) {
-                load_scaled(m, &s->a, p * s->q + q, row[SHIFT_A], 0, x);
-                load_scaled(m, &s->b, q * s->r + r, row[SHIFT_B], 0, y);
-                EACH_VECTOR(v) multiply_shorts(x[v], y[v], &term[2 * v], &term[2 * v + 1]);
-                EACH_HALF(k) term[k] = finish_ints(term[k], row[SHIFT_TERM], acc_spare, 0);
-                if (tree)
-                    memcpy(m->terms + (int64_t)q * LANES, term, sizeof term);
-                else
-                    EACH_HALF(k) sum[k] += term[k];
+            int16_t *const results = result_lanes(m, s, p * s->r + r);
+            EACH_CHUNK(first) {
+                Shorts x[VECTORS], y[VECTORS];
+                Ints sum[2 * VECTORS], term[2 * VECTORS];
+                EACH_HALF(k) sum[k] = all_ints(0);
+                for (int32_t q = 0; q < s->q; q++) {
+                    load_scaled(m, &s->a, p * s->q + q, first, row[SHIFT_A], 0, x);
+                    load_scaled(m, &s->b, q * s->r + r, first, row[SHIFT_B], 0, y);
+                    EACH_VECTOR(v) multiply_shorts(x[v], y[v], &term[2 * v], &term[2 * v + 1]);
+                    EACH_HALF(k) term[k] = finish_ints(term[k], row[SHIFT_TERM], acc_spare, 0);
+                    if (tree)
+                        memcpy(m->terms + (int64_t)q * LANES + first, term, sizeof term);
+                    else
+                        EACH_HALF(k) sum[k] += term[k];
+                }
+                if (!tree) store_wide(sum, row[SHIFT_OUT], acc_spare, 32 - row[BITS], results + first);
             }
-            if (tree) {
-                tree_sum(m->terms, s->q, row[HALVINGS], row[ACC_BITS]);
-                memcpy(sum, m->terms, sizeof sum);
+            if (!tree) continue;
+            tree_sum(m->terms, s->q, row[HALVINGS], row[ACC_BITS]);
+            EACH_CHUNK(first) {
+                Ints sum[2 * VECTORS];
+                memcpy(sum, m->terms + first, sizeof sum);
+                store_wide(sum, row[SHIFT_OUT], acc_spare, 32 - row[BITS], results + first);
             }
-            store_wide(sum, row[SHIFT_OUT], acc_spare, 32 - row[BITS], result_lanes(m, s, p * s->r + r));
         }
 }
 
@@ -104,33 +108,31 @@ static void dot_general(const Machine *m, const Step *s, const int32_t *row)
 }
 
 #define TILE 4
+#define EACH_OUTPUT(t) _Pragma("GCC unroll 4") for (int t = 0; t < outputs; t++)
 
-/* TILE outputs of some samples, `stripe` Shorts of them at a time: rows of activations in pairs, weights as packed pairs [q / 2][TILE]. */
+/* Up to TILE outputs of some samples, `stripe` Shorts of them at a time: rows of activations in pairs, weights as packed pairs [q / 2][TILE]. */
 static inline __attribute__((always_inline)) void dot_tile(const int16_t *const *rows, int32_t pairs, const int32_t *weights, int outputs,
                                                                  int16_t *const *to, int shift, int acc_spare, int spare, int samples, int stripe)
 {
-    for (int first = 0; first < samples; first += stripe * VECTOR_LANES) {
+    for (size_t first = 0; first < (size_t)samples; first += (size_t)stripe * VECTOR_LANES) {
         Ints acc[TILE][2 * VECTOR_STRIPE];
-        for (int t = 0; t < TILE; t++)
-            for (int v = 0; v < 2 * stripe; v++) acc[t][v] = all_ints(0);
-        for (int32_t k = 0; k < pairs; k++) {
+        EACH_OUTPUT(t) for (int v = 0; v < 2 * stripe; v++) acc[t][v] = all_ints(0);
+        const int16_t *const *row = rows;
+        for (const int32_t *pair = weights, *end = weights + (size_t)pairs * TILE; pair < end; pair += TILE, row += 2) {
             Pairs z[VECTOR_STRIPE];
             for (int v = 0; v < stripe; v++) {
-                const Shorts x = load_shorts(rows[2 * k] + first + v * VECTOR_LANES);
-                const Shorts y = load_shorts(rows[2 * k + 1] + first + v * VECTOR_LANES);
+                const Shorts x = load_shorts(row[0] + first + v * VECTOR_LANES);
+                const Shorts y = load_shorts(row[1] + first + v * VECTOR_LANES);
                 z[v] = pair_up(x, y);
             }
-            for (int t = 0; t < TILE; t++) {
-                const Pairs w = all_pairs(weights[k * TILE + t]);
+            EACH_OUTPUT(t) {
+                const Pairs w = all_pairs(pair[t]);
                 for (int v = 0; v < stripe; v++) multiply_add(&acc[t][2 * v], &acc[t][2 * v + 1], z[v], w);
             }
         }
-        for (int t = 0; t < outputs; t++)
-            for (int v = 0; v < stripe; v++) {
-                const Ints low = finish_ints(acc[t][2 * v], shift, acc_spare, spare);
-                const Ints high = finish_ints(acc[t][2 * v + 1], shift, acc_spare, spare);
-                store_shorts(to[t] + first + v * VECTOR_LANES, narrow(low, high));
-            }
+        EACH_OUTPUT(t)
+            for (int v = 0; v < stripe; v++)
+                store_shorts(to[t] + first + v * VECTOR_LANES, finish_sums(acc[t][2 * v], acc[t][2 * v + 1], shift, acc_spare, spare));
     }
 }
 
@@ -155,10 +157,16 @@ static void dot_packed(const Machine *m, const Step *s, const int32_t *row)
             }
             const int32_t *weights = packed + (int64_t)tile * pairs * TILE;
             const int shift = row[SHIFT_OUT], acc_spare = 32 - row[ACC_BITS], spare = 32 - row[BITS];
-            if (m->samples > VECTOR_LANES)
-                dot_tile(rows, pairs, weights, count, to, shift, acc_spare, spare, m->samples, VECTOR_STRIPE);
-            else
-                dot_tile(rows, pairs, weights, count, to, shift, acc_spare, spare, m->samples, 1);
+            const int stripe = m->samples > VECTOR_LANES ? VECTOR_STRIPE : 1;
+            switch (8 * count + stripe) {
+#define CASE(outputs, vectors) \
+    case 8 * outputs + vectors: dot_tile(rows, pairs, weights, outputs, to, shift, acc_spare, spare, m->samples, vectors); break;
+                CASE(1, 1) CASE(2, 1) CASE(3, 1) CASE(4, 1)
+#if VECTOR_STRIPE > 1
+                CASE(1, 2) CASE(2, 2) CASE(3, 2) CASE(4, 2)
+#endif
+#undef CASE
+            }
         }
     }
 }

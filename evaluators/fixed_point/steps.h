@@ -13,6 +13,12 @@ static void step(Machine *m, int32_t block, const Step *s)
     case OP_NormaliseL2: normalise(m, s, row); break;
     case OP_ArgMax: argmax(m, s); sum_margins(m, block); break;
     case OP_Sign: sign(m, s); sum_margins(m, block); break;
+#ifndef WIDE_VALUES
+    case OP_Relu:
+        if (row[SHIFT_OUT] >= -15 && row[SHIFT_OUT] <= 15) relu(m, s, row);
+        else pointwise(m, s, row);
+        break;
+#endif
     default: pointwise(m, s, row); break;
     }
     m->executed++;

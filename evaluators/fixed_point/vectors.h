@@ -36,11 +36,13 @@ static inline Ints all_ints(int32_t value) { return (Ints){0} + value; }
 /* Each of these has the same functions:
  *
  * widen: half 0 or 1 of the samples with their signs, in 32 bits; narrow: two halves of values that fit 16 bits.
- * low_bytes: the low 8 bits, with their sign.
+ * low_halves: two halves of which the low 16 bits are taken; low_bytes: the low 8 bits, with their sign.
  * multiply_high: the high half of x * y; multiply_shorts: x * y in 32 bits.
  * Pairs: two Shorts, of two terms of a sum of products; `all_pairs`: the first is in the low bits, the second in the high ones, for every
  * sample. multiply_add: both halves of a sum and the two products of each sample, modulo 2**32.
  * shorts_toward_zero: x / 2**n, n from 1 to 15; ints_toward_zero: n from 1 to 31.
+ * Where HAS_SIGNS is defined, size_of: the size as an unsigned number; with_sign: as it is, negated or 0, by the sign of x;
+ * multiply_high_sizes: as multiply_high, of unsigned numbers.
  */
 #if defined(__AVX2__)
 #include "vectors_x86.h"
@@ -64,6 +66,10 @@ static inline void multiply_add(Ints *low, Ints *high, Pairs x, Pairs y)
     *low = multiply_add_half(*low, x.first, y.first);
     *high = multiply_add_half(*high, x.second, y.second);
 }
+#endif
+
+#if !defined(__AVX2__)
+static inline Shorts low_halves(Ints low, Ints high) { return narrow(low, high); } /* it does not look at the others */
 #endif
 
 /* The low 16 bits of a 32-bit number in two halves, shifted down by n from 1 to 16. */

@@ -13,6 +13,8 @@ static inline Ints interleave_high(Shorts x, Shorts y) { return (Ints)X86(unpack
 static inline Ints widen(Shorts x, int half) { return (half ? interleave_high(x, x) : interleave_low(x, x)) >> 16; }
 static inline Shorts narrow(Ints low, Ints high) { return (Shorts)X86(packs_epi32)((Bits)low, (Bits)high); }
 
+static inline Shorts low_halves(Ints low, Ints high) { return (Shorts)X86(packus_epi32)((Bits)(low & 0xffff), (Bits)(high & 0xffff)); }
+
 /* Products of signed bytes with 1 and 0 in turn. */
 static inline Shorts low_bytes(Shorts x) { return (Shorts)X86(maddubs_epi16)(X86(set1_epi16)(1), (Bits)x); }
 
@@ -39,11 +41,12 @@ static inline Ints multiply_add_half(Ints sum, Ints x, Ints y)
 #if !defined(__AVX512BW__)
 /* Shifts are what such processors have fewest units for: instructions that take the sign away and give it back do without one of two.
  * The size of the least number is right as an unsigned one. */
-static inline Shorts shorts_toward_zero(Shorts x, int n)
-{
-    const UnsignedShorts size = (UnsignedShorts)_mm256_abs_epi16((Bits)x);
-    return (Shorts)_mm256_sign_epi16((Bits)(size >> n), (Bits)x);
-}
+#define HAS_SIGNS
+static inline Shorts size_of(Shorts x) { return (Shorts)_mm256_abs_epi16((Bits)x); }
+static inline Shorts with_sign(Shorts size, Shorts x) { return (Shorts)_mm256_sign_epi16((Bits)size, (Bits)x); }
+static inline Shorts multiply_high_sizes(Shorts x, Shorts y) { return (Shorts)_mm256_mulhi_epu16((Bits)x, (Bits)y); }
+
+static inline Shorts shorts_toward_zero(Shorts x, int n) { return with_sign((Shorts)((UnsignedShorts)size_of(x) >> n), x); }
 
 static inline Ints ints_toward_zero(Ints x, int n)
 {

@@ -59,23 +59,25 @@ class Speed:
     macs_per_cpu_s: float
 
 
-def random_candidates(space: ShiftrySpace, count: int) -> list[Assignment]:
-    """Uniform over each decision's options, from a fixed seed."""
-    rng = np.random.default_rng(0)
+def random_candidates(space: ShiftrySpace, count: int, seed: int = 0) -> list[Assignment]:
+    """Uniform over each decision's options."""
+    rng = np.random.default_rng(seed)
     return [{d.name: d.options[rng.integers(len(d.options))] for d in space.decisions} for _ in range(count)]
 
 
 def speed(space: ShiftrySpace, seconds: float = 1.0) -> Speed:
-    """Evaluate fresh random candidates, batch after batch, all metrics included."""
-    candidates = random_candidates(space, 20 * BATCH)
-    space.evaluate(candidates[:BATCH])
-    rates = []
+    """Evaluate fresh random candidates, batch after batch, all metrics included: those that have been met are known."""
+    space.evaluate(random_candidates(space, BATCH))
+    rates, seed = [], 0
     for _ in range(REPEATS):
-        done, start = 0, time.process_time()
-        while time.process_time() - start < seconds / REPEATS:
-            first = done % len(candidates)
-            done += len(space.evaluate(candidates[first : first + BATCH]))
-        rates.append(done / (time.process_time() - start))
+        done, spent = 0, 0.0
+        while spent < seconds / REPEATS:
+            seed += 1
+            candidates = random_candidates(space, BATCH, seed)
+            start = time.process_time()
+            done += len(space.evaluate(candidates))
+            spent += time.process_time() - start
+        rates.append(done / spent)
     rate = statistics.median(rates)
     return Speed(rate, rate * macs(space.task.program) * space.task.features.shape[0])
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+from pathlib import Path
 from unittest import mock
 
 import numpy as np
@@ -10,7 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kilotune.codegen.bundle import load_bundle
+from kilotune.codegen.fixed.shiftry import ShiftryLowering
 from kilotune.codegen.looped_steps import loop_steps
+from kilotune.evaluators.compiled_library import find_compiler
 from kilotune.evaluators.fixed_point import native
 from kilotune.evaluators.fixed_point.kernel import load_kernel, load_wide_kernel
 from kilotune.evaluators.fixed_point.margins import float_contest
@@ -93,3 +97,32 @@ def test_blocks_of_any_size_give_the_same_outputs_and_sums(model: RandomModel, d
         expected = run_reference_contest(batch, model.parameters, features, steps, contest)
         np.testing.assert_array_equal(many, expected[0])
         assert same == expected[1]
+
+
+REFUSING = """#!/bin/sh
+case "$*" in *{refused}*) echo "internal compiler error" >&2; exit 1;; esac
+exec {compiler} "$@"
+"""
+
+
+@needs_compiler
+@pytest.mark.parametrize(("refused", "made"), [(f"-DLANES={MANY_LANES}", True), (f"-DLANES={LANES}", False)])
+def test_a_compiler_that_fails_at_large_blocks_makes_small_ones(
+    refused: str, made: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compiler = tmp_path / "refusing"
+    compiler.write_text(REFUSING.format(refused=refused, compiler=shlex.join(find_compiler() or ())))
+    compiler.chmod(0o755)
+    monkeypatch.setenv("CC", f"{compiler} -O0")
+    monkeypatch.setenv("KILOTUNE_CACHE", str(tmp_path / "cache"))
+    kernel = load_kernel.__wrapped__()
+    assert (kernel is not None) == made
+    if kernel is None:
+        return
+    assert kernel.most_lanes == LANES
+    bundle = load_bundle(model_path("protonn-cancer"))
+    assert bundle.train is not None
+    native = NativeProgram(kernel, bundle.program, loop_steps(bundle.program), bundle.parameters, bundle.train.features)
+    count = len(bundle.program.variables)
+    outputs = native.run(ShiftryLowering(bundle.program, {0: 4.0}).lower([[16] * count], [[11] * count]))
+    assert outputs.shape == (1, len(bundle.train.features), 1)

@@ -98,6 +98,7 @@ OPERATIONS = {
     "product of two inputs": product(row_of(X, 0, 2), ir.View("X", (3, 2), (2, 1), ir.Affine(6))),
     "product with a parameter": product(row_of(W, 0), column_of(X, 1)),
     "largest of a window": pool(),
+    "what is positive": ir.Relu(ir.View("t", (1, 6), (6, 1)), HERE, row_of(X, 0)),
 }
 
 
@@ -190,13 +191,35 @@ def test_any_row_of_an_operation_means_the_same_in_every_unit(name: str, data: s
     batch = data.draw(shiftry_batches(program, 1))
     scales = np.where(batch.bits == 16, 15, 7).astype(np.int32)  # values reach from one end of their width to the other
     rows = batch.rows.copy()
-    free = {c: FREE[c] for c in sorted(FREE) if c is not Column.SHIFT_A or not isinstance(operation, ir.MaxPool)}
+    free = {
+        c: FREE[c] for c in sorted(FREE) if c is not Column.SHIFT_A or not isinstance(operation, ir.MaxPool | ir.Relu)
+    }
     for column, values_of in free.items():
         rows[0, 0, column] = data.draw(st.sampled_from([0, 0, *range(9)]) if "SHIFT" in column.name else values_of)
     if data.draw(st.booleans()):
         column = data.draw(st.sampled_from(sorted(free)))
         rows[0, 0, column] = data.draw(free[column])
     assert_kernels_agree(model, dataclasses.replace(batch, rows=rows, scales=scales))
+
+
+@needs_compiler
+@pytest.mark.parametrize("shift", range(1, 17))
+def test_products_with_numbers_of_about_a_power_of_two_are_shifted(shift: int) -> None:
+    sizes = sorted({min(max((1 << shift) + d, 1), 32767) for d in (-(1 << shift - 1), -1, 0, 1, 1 << shift)})
+    weights = np.array([sizes + [-size for size in sizes] + [0, -32768]]) / 2.0**15
+    count = weights.size
+    given = [ir.Variable(*one, HERE) for one in (("X", (1, 1), ir.Role.INPUT), ("W", (1, count), ir.Role.PARAMETER))]
+    temporary = ir.Variable("t", (count,), ir.Role.TEMPORARY, HERE)
+    out = ir.View("t", (1, count), (count, 1))
+    multiply = ir.Multiply(out, HERE, ir.View("X", (1, count), (0, 0)), ir.View("W", (1, count), (count, 1)))
+    program = ir.Program("product", (*given, temporary), (multiply,), out, ir.ResultKind.REAL)
+    features = np.array([*(n for k in range(16) for n in (2**k - 1, -(2**k), 2**k)), 32767, -32768, -32767])
+    model = RandomModel(program, {"W": weights}, features[:, None] / 2.0**15)
+    for bits in (8, 16):
+        batch = ShiftryLowering(program, {}).lower([[16, 16, bits]], [[15, 15, bits - 1]])
+        rows = batch.rows.copy()
+        rows[0, 0, [Column.SHIFT_A, Column.SHIFT_B, Column.SHIFT_OUT, Column.ACC_BITS]] = 0, 0, shift, 32
+        assert_kernels_agree(model, dataclasses.replace(batch, rows=rows))
 
 
 @needs_compiler

@@ -7,7 +7,6 @@
 #include "vectors.h"
 
 #define LANES 64
-#define VECTORS (LANES / VECTOR_LANES)
 typedef struct {
     const int16_t *entries;
     int32_t short_arguments, short_results;
@@ -67,6 +66,7 @@ static void check_turn(const int *of)
     const Shorts bytes = low_bytes(v[0]), upper = multiply_high(v[0], v[1]), less = shorts_toward_zero(v[0], n);
     const Shorts pair = shift_pair(v[0], v[1], down);
     const Ints lower = ints_toward_zero(low, wide);
+    const Shorts halves = low_halves(low, high);
     for (int k = 0; k < VECTOR_LANES; k++) {
         const int l = of[k];
         expect(half(widen(v[0], 0), widen(v[0], 1), k) == x[l], "widen");
@@ -79,6 +79,13 @@ static void check_turn(const int *of)
     }
     for (int l = 0; l < VECTOR_LANES; l++) {
         expect(bytes[l] == (int8_t)x[l], "low_bytes");
+        expect(halves[l] == (int16_t)(x[l] * y[l]), "low_halves");
+#ifdef HAS_SIGNS
+        const uint16_t size = (uint16_t)(x[l] < 0 ? -x[l] : x[l]);
+        expect((uint16_t)size_of(v[0])[l] == size, "size_of");
+        expect(with_sign(v[1], v[0])[l] == (int16_t)(x[l] ? x[l] < 0 ? -y[l] : y[l] : 0), "with_sign");
+        expect((uint16_t)multiply_high_sizes(v[0], v[1])[l] == (uint32_t)(uint16_t)x[l] * (uint16_t)y[l] >> 16, "multiply_high_sizes");
+#endif
         expect(upper[l] == (int16_t)((x[l] * y[l]) >> 16), "multiply_high");
         expect(less[l] == (int16_t)(x[l] / (1 << n)), "shorts_toward_zero");
         expect(pair[l] == (int16_t)((int32_t)((uint32_t)(uint16_t)x[l] << 16 | (uint16_t)y[l]) >> down), "shift_pair");
@@ -98,7 +105,7 @@ static void check_tables(void)
         }
         for (int l = 0; l < LANES; l++) arguments[l] = (int8_t)drawn();
         const Table table = {entries, 1, short_results};
-        look_up(&table, arguments, results);
+        look_up(&table, arguments, LANES, results);
         for (int l = 0; l < LANES; l++) expect(results[l] == entries[(uint8_t)arguments[l]], "look_up");
     }
 }
