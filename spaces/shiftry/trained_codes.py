@@ -160,8 +160,8 @@ class CodeTraining:
 
     @cached_property
     def blocks(self) -> tuple[slice, ...]:
-        """Which samples of a training step run at once: so many that the program runs them in one piece, and that what it reads, all of which
-        is kept for the way back, takes no more memory either."""
+        """Which samples of a training step run at once: so many that the program runs them in one piece, and that what it reads, all of
+        which is kept for the way back, takes no more memory either."""
         sources = (source for step in self.steps for source in step.sources)
         read = sum(source.elements.size for source in sources if source.variable not in self.task.parameters)
         return tuple(sample_blocks(max(self.steps.elements_at_once, read), BATCH))
@@ -254,7 +254,8 @@ class _Training:
         rounded = {name: one.rounded(found[name]) for name, one in self._parameters.items()}
         model = FloatModel(self._of.task.program, {**self._of.task.parameters, **rounded})
         self._by_temperature = 0.0
-        return np.sum([self._summed(model, inputs[block], labels[block]) for block in self._of.blocks], axis=0)
+        parts = [self._summed(model, inputs[block], labels[block]) for block in self._of.blocks]
+        return np.asarray(np.sum(parts, axis=0))
 
     def _summed(self, model: FloatModel, inputs: FloatArray, labels: IntArray) -> FloatArray:
         """What samples that run at once add to that."""
