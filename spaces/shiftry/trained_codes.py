@@ -144,8 +144,8 @@ class CodeTraining:
 
     @cached_property
     def blocks(self) -> tuple[slice, ...]:
-        """Which samples of a training step run at once: so many that the program runs them in one piece, and that what it reads, all of which
-        is kept for the way back, takes no more memory either."""
+        """Which samples of a training step run at once: so many that the program runs them in one piece, and that what it reads, all of
+        which is kept for the way back, takes no more memory either."""
         sources = (source for step in self.steps for source in step.sources)
         read = sum(source.elements.size for source in sources if source.variable not in self.task.parameters)
         return tuple(sample_blocks(max(self.steps.elements_at_once, read), BATCH))
