@@ -237,7 +237,8 @@ class _Training:
         rounded = {name: one.rounded(found[name]) for name, one in self._parameters.items()}
         model = FloatModel(self._of.task.program, {**self._of.task.parameters, **rounded})
         self._by_temperature = 0.0
-        return np.sum([self._summed(model, inputs[block], labels[block]) for block in self._of.blocks], axis=0)
+        summed = [self._summed(model, inputs[block], labels[block]) for block in self._of.blocks]
+        return np.asarray(sum(summed[1:], summed[0]))
 
     def _summed(self, model: FloatModel, inputs: FloatArray, labels: IntArray) -> FloatArray:
         """What samples that run at once add to that."""
