@@ -203,6 +203,25 @@ def test_any_row_of_an_operation_means_the_same_in_every_unit(name: str, data: s
 
 
 @needs_compiler
+@pytest.mark.parametrize("kind", BINARY)
+@pytest.mark.parametrize("bits", [8, 16])
+@pytest.mark.parametrize("sum_bits", [8, 16, 32])
+def test_results_wrap_in_their_widths_and_those_of_their_sums(
+    kind: type[ir.Operation], bits: int, sum_bits: int
+) -> None:
+    operation = binary(kind, row_of(X, 0), row_of(X, 1))
+    temporary = ir.Variable("t", (6,), ir.Role.TEMPORARY, HERE)
+    program = ir.Program("operation", (X, temporary), (operation,), operation.out, ir.ResultKind.REAL)
+    model = RandomModel(program, {}, np.random.default_rng(0).uniform(-1, 1, (SAMPLES, 12)))
+    batch = ShiftryLowering(program, {}).lower([[16, bits]], [[15, bits - 1]])
+    for shift in (0, 2):
+        rows = batch.rows.copy()
+        columns = [Column.BITS, Column.ACC_BITS, Column.SHIFT_A, Column.SHIFT_B, Column.SHIFT_OUT]
+        rows[0, 0, columns] = bits, sum_bits, 0, 0, shift
+        assert_kernels_agree(model, dataclasses.replace(batch, rows=rows))
+
+
+@needs_compiler
 @pytest.mark.parametrize("shift", range(1, 17))
 def test_products_with_numbers_of_about_a_power_of_two_are_shifted(shift: int) -> None:
     sizes = sorted({min(max((1 << shift) + d, 1), 32767) for d in (-(1 << shift - 1), -1, 0, 1, 1 << shift)})
