@@ -29,7 +29,7 @@ from kilotune.spaces.shiftry.space import ShiftrySpace
 
 
 def row(name: str, place: str, share: float, trials: int, seed: int) -> tuple[str, list[float]]:
-    """A line of the table; test accuracies rounded, fitted, trained and delivered, less the float model's, none where nothing is so small."""
+    """A line of the table; test accuracies rounded, fitted, trained and delivered, less the float model's, none without a program."""
     limit = int(share * flash_of_8_and_16(place, trials))
     problem, best = searched(place, {"flash_limit_bytes": limit, "rounding": ANY, **ALL}, trials, seed)
     if best is None:
