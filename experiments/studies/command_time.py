@@ -36,6 +36,10 @@ AFTER_INTERRUPT_S = 0.7
 DEVICE_SHARE = 0.2
 """The share of the budget that is kept for finishing the best candidates, for compiling the best programs and for running them."""
 
+TRAINING_SHARE = 0.6
+"""The share of the budget that is kept for that and for training what is delivered, where that is asked for: a training takes from some
+seconds to a minute or two, and comes to nothing where it does not end. Of the usual minute it has 18 seconds and what others leave."""
+
 MadeT = TypeVar("MadeT")
 
 
@@ -87,6 +91,11 @@ class CommandTime:
         """Whether no more finalists are to be finished or run on a device: half of what is kept for it is left to test data and the best.
         `replay_s` as for `concluded`."""
         return self.spent_s() - replay_s >= self.budget.seconds * (1.0 - DEVICE_SHARE / 2.0)
+
+    def untrained_over(self, replay_s: float) -> bool:
+        """Whether no more finalists are to be finished or linked, since what is left is for training the one that is delivered. `replay_s`
+        as for `concluded`."""
+        return self.spent_s() - replay_s >= self.budget.seconds * (1.0 - TRAINING_SHARE + DEVICE_SHARE)
 
     def concluded(self, study: Study, replay_s: float) -> Callable[[], bool]:
         """Whether what comes after the search has to end. `replay_s`: what a resumed study has replayed, which costs no budget."""

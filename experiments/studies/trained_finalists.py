@@ -2,7 +2,8 @@
 
 Training needs formats, and changes none, nor any byte or cycle. So it comes last. A search and its finalists are ranked by how nearly they
 do what the float model does. What is trained may do otherwise and be right more often, so the two are told apart by labels: on made-up
-inputs that are training samples with noise, who gives fewer of them another class than the sample's label.
+inputs that are training samples with noise, who gives fewer of them another class than the sample's label, beyond chance (the exact
+sign test of those that only one of the two gets wrong).
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 
+from kilotune.evaluators.fixed_point.fresh_inputs import PairedFlips
 from kilotune.evaluators.simulated import DeviceError
 from kilotune.experiments.problems.problem import LimitsLinkedFlash, Problem, TrainsDelivered
 from kilotune.experiments.studies.command_time import made_in_time, unheard
@@ -18,6 +20,7 @@ from kilotune.experiments.studies.finished_finalists import NEW, record_new
 from kilotune.experiments.studies.measured_finalists import MeasuredFinalists, keep_finalist, with_best
 from kilotune.search.front import Ranking
 from kilotune.search.space import Trial, asks_for_front
+from kilotune.search.statistics import SIGNIFICANCE, sign_test_p
 from kilotune.search.study import Study
 
 
@@ -56,7 +59,7 @@ def trained_finalist(
         found = made_in_time(is_over, partial(problem.paired_errors, best, trained))
         if found is None and is_over():
             return _not_in_time(study, chosen, best)
-        if found is None or found.only_second >= found.only_first:
+        if found is None or not _is_surely_right_more_often(found):
             return None
         said += (
             f": of {found.inputs} made-up inputs, which are training samples with noise, it gives {found.both + found.only_second} "
@@ -66,6 +69,12 @@ def trained_finalist(
         said += ", which breaks a limit that the trained one keeps."
     keep_finalist(study, trained, study.result().best or best, also_if_proved=True)
     return MeasuredFinalists(with_best(chosen.result, trained, problem.space.objectives[0]), _after(chosen, said))
+
+
+def _is_surely_right_more_often(found: PairedFlips) -> bool:
+    """Whether the second of two programs is wrong less often beyond chance."""
+    fewer = found.only_second < found.only_first
+    return fewer and sign_test_p(found.only_second, found.only_first) < SIGNIFICANCE
 
 
 def _after(chosen: MeasuredFinalists, said: str) -> str:

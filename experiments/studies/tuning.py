@@ -21,7 +21,14 @@ from kilotune.experiments.problems.problem import (
     float_metrics_of,
 )
 from kilotune.experiments.problems.procedure_measurements import remembered
-from kilotune.experiments.studies.command_time import DEVICE_SHARE, CommandTime, made_in_time, never, unheard
+from kilotune.experiments.studies.command_time import (
+    DEVICE_SHARE,
+    TRAINING_SHARE,
+    CommandTime,
+    made_in_time,
+    never,
+    unheard,
+)
 from kilotune.experiments.studies.confirmed_finalists import chosen_finalist
 from kilotune.experiments.studies.delivery import Delivery, kept_delivery
 from kilotune.experiments.studies.device_checks import checked_programs
@@ -140,6 +147,7 @@ def run(
             searched.result,
             is_over=time.concluded(study, searched.replay_s),
             finalists_over=lambda: time.finalists_over(searched.replay_s),
+            untrained_over=lambda: time.untrained_over(searched.replay_s),
             tell=on_conclusion,
         )
         return dataclasses.replace(outcome, asked=time.budget, used_s=searched.used_s)
@@ -165,7 +173,10 @@ def run_to_delivery(
         def finalists_over() -> bool:
             return is_over() or time.finalists_over(searched.replay_s)
 
-        finalists = chosen_finalist(problem, study, result, answer, finalists_over, on_conclusion)
+        def untrained_over() -> bool:
+            return time.untrained_over(searched.replay_s)
+
+        finalists = chosen_finalist(problem, study, result, answer, finalists_over, on_conclusion, untrained_over)
         return Delivery(finalists, place_finalists(problem, study, finalists.result, is_over, on_conclusion))
 
 
@@ -180,9 +191,9 @@ def search(
     """The search alone, in what the budget leaves it. Ctrl-C is the caller's."""
     executor = workplace.executor(problem.space)
     try:
-        finishes = finishes_finalists(problem) or trains_delivered(problem)
-        chooses = device_of(problem) is not None or finishes
-        budget = time.for_search(DEVICE_SHARE if chooses else 0.0)
+        chooses = device_of(problem) is not None or finishes_finalists(problem)
+        share = DEVICE_SHARE if chooses else 0.0
+        budget = time.for_search(TRAINING_SHARE if trains_delivered(problem) else share)
         result = study.run(
             executor,
             budget,
@@ -204,12 +215,14 @@ def conclude(
     most_checked: int = MOST_CHECKED,
     is_over: Callable[[], bool] = never,
     finalists_over: Callable[[], bool] = never,
+    untrained_over: Callable[[], bool] = never,
     tell: Callable[[str], None] = unheard,
     delivery: Delivery | None = None,
 ) -> TuneOutcome:
     """Add what is measured once: the paper's procedure, the test data, the float model, programs on the device, of the
     front no more than `most_checked`. What is not there when `is_over` says so is left out, and finalists earlier: those that
-    are not run when `finalists_over` says so, since test data and the best one on the device matter more. `delivery`: what has been chosen
+    are not run when `finalists_over` says so, since test data and the best one on the device matter more, and where one is to be trained
+    when `untrained_over` does. `delivery`: what has been chosen
     already; where nothing is checked it is what an earlier run has kept."""
 
     paper = procedure_in_time(study, result, lambda: procedure_of(problem, study), is_over)
@@ -218,7 +231,8 @@ def conclude(
     if delivery is None and not most_checked:
         delivery = kept_delivery(problem, study, result)
     if delivery is None:
-        finalists = chosen_finalist(problem, study, result, paper.answer, lambda: is_over() or finalists_over(), tell)
+        over = (lambda: is_over() or finalists_over()), tell, untrained_over
+        finalists = chosen_finalist(problem, study, result, paper.answer, *over)
     else:
         finalists = delivery.finalists
     result = finalists.result

@@ -32,6 +32,7 @@ from kilotune.codegen.straight_line import OperationInstance
 from kilotune.codegen.unit_pruning import FloatModel
 from kilotune.evaluators.fixed_point.margins import deciding_step
 from kilotune.evaluators.fixed_point.measuring import Task
+from kilotune.evaluators.fixed_point.pairwise_contests import ballot_of
 from kilotune.search.space import Metrics
 from kilotune.spaces.shiftry.candidates import ShiftryCandidates
 from kilotune.spaces.shiftry.fitted_codes import with_encodings
@@ -47,8 +48,8 @@ STEPS, LEAST_STEPS = 8000, 500
 MOST_PRODUCTS = 1e11
 """Multiplications of all steps forward: some minutes at the most. Larger programs get fewer steps."""
 
-MOST_EXECUTED = 2000
-"""Operations that a program may execute: each is an array operation or some."""
+MOST_EXECUTED, MOST_OPERATIONS = 2000, 4e6
+"""Operations that a program may execute for a sample, and in all steps: each takes some 40 microseconds, so these two or three minutes."""
 
 BATCH = 64
 """Samples a step."""
@@ -82,6 +83,8 @@ def why_not_trained(task: Task) -> str | None:
         return "it returns no class that scores decide"
     if task.targets is None:
         return "its training samples have no labels"
+    if ballot_of(deciding[1], deciding[0], steps, task.parameters) is not None:
+        return "its class is a vote of several decisions"
     if not differentiable(task.program):
         return "it has operations whose derivative is not known"
     source = deciding[1].sources[0]
@@ -146,7 +149,7 @@ class CodeTraining:
     def _affordable(self, batch: FixedBatch) -> int:
         counts = self._formats.evaluator.costs(batch)[0]
         multiplies = sum(count for name, count in counts.items() if name.startswith("multiplies"))
-        return min(STEPS, int(MOST_PRODUCTS / (BATCH * max(1.0, multiplies))))
+        return int(min(STEPS, MOST_PRODUCTS / (BATCH * max(1.0, multiplies)), MOST_OPERATIONS / len(self.steps)))
 
     @property
     def task(self) -> Task:
