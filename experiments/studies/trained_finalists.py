@@ -85,7 +85,7 @@ def _after(chosen: MeasuredFinalists, said: str) -> str:
 def _not_in_time(study: Study, chosen: MeasuredFinalists, best: Trial) -> MeasuredFinalists:
     """What was chosen, where training has not ended: of a budget in seconds it has what the search and other finalists leave of
     nine tenths."""
-    said = f"There was no time to train the weights of trial {best.number}: `tune resume {study.name}` with a larger --budget does."
+    said = f"There was no time to train the weights of trial {best.number}: a larger --budget of `tune resume {study.name}` leaves more."
     return replace(chosen, said=_after(chosen, said))
 
 

@@ -191,7 +191,7 @@ def test_nothing_is_chosen_where_time_is_over_or_nothing_can_be_compared(
     found, best = problem.chosen(study, is_over=finds or never), study.result().best
     assert best is not None
     assert found.result.best == best
-    no_time = f"There was no time to train the weights of trial {best.number}: `tune resume study` with a larger --budget does."
+    no_time = f"There was no time to train the weights of trial {best.number}: a larger --budget of `tune resume study` leaves more."
     assert found.said == (None if finds is None else no_time)
 
 
