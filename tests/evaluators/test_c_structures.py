@@ -18,7 +18,7 @@ SHARED = {
     "evaluators/cm/timing_state.h": ("Problem", "Outcome"),
     "evaluators/scamp5/refutation_state.h": ("Form", "Pair", "Refutation"),
     "evaluators/fixed_point/first_fit.c": ("Temporaries", "Meeting"),
-    "evaluators/fixed_point/kernel.c": ("Operand", "Step", "Table", "Program", "Batch"),
+    "evaluators/fixed_point/kernel.c": ("Operand", "Step", "Table", "Program", "Batch", "Group"),
     "spaces/cm/annealing.c": ("State",),
     "spaces/cm/arrangement.c": ("StageGraph",),
     "spaces/cm/core_sharing.h": ("Rooms",),
