@@ -14,7 +14,7 @@ static inline __attribute__((always_inline)) void combine(const Machine *m, cons
             int16_t *to = results + first;
             if (opcode == OP_Select) {
                 Shorts c[VECTORS];
-                load_scaled(m, &s->c, 0, first, 0, 0, c);
+                load_scaled(m, &s->c, e, first, 0, 0, c);
                 const int16_t least = s->window ? 1 : 0;
                 EACH_VECTOR(v) {
                     const Shorts chosen = (Shorts)(c[v] >= least);
@@ -205,7 +205,7 @@ static void binary(const Machine *m, const Step *s, const int32_t *row)
             break;
         default: { /* Select */
             int32_t c[LANES];
-            load(m, &s->c, 0, 0, 0, c);
+            load(m, &s->c, e, 0, 0, c);
             const int32_t least = s->window ? 1 : 0;
             for (int l = 0; l < LANES; l++) a[l] = c[l] >= least ? a[l] : b[l];
         }

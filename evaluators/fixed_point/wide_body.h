@@ -13,7 +13,7 @@ static void binary(const Machine *m, const Step *s, const int32_t *row)
         case OP_Subtract: for (int l = 0; l < LANES; l++) a[l] = wrap(a[l] - b[l], acc_bits); break;
         case OP_Multiply: for (int l = 0; l < LANES; l++) a[l] = wrap(a[l] * b[l], acc_bits); break;
         default: /* Select */
-            load(m, &s->c, 0, 0, 0, c);
+            load(m, &s->c, e, 0, 0, c);
             for (int l = 0; l < LANES; l++) a[l] = c[l] >= (s->window ? 1 : 0) ? a[l] : b[l];
         }
         store(a, row[SHIFT_OUT], row[BITS], result_lanes(m, s, e));
