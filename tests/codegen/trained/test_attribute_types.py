@@ -88,5 +88,7 @@ def test_averages_over_gaps_with_auto_pad_are_refused(tmp_path: Path) -> None:
 def test_features_beyond_floats_of_32_bits_are_refused(tmp_path: Path) -> None:
     path = Case("net", (1, 3), [("Relu", ["x"], ["y"], {})]).write(tmp_path)
     np.savez(tmp_path / "d.npz", X=np.array([[0.0, 1.0, 2.0], [0.0, 1e300, 2.0]]))
-    with pytest.raises(InputError, match=r"element \[1, 1\]: array X: expected a number of a float of 32 bits, found 1e\+300"):
+    with pytest.raises(
+        InputError, match=r"element \[1, 1\]: array X: expected a number of a float of 32 bits, found 1e\+300"
+    ):
         import_bundle(path, tmp_path / "d.npz")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from time import monotonic
 
 import numpy as np
 import pytest
@@ -16,8 +17,9 @@ from kilotune.experiments.models.catalogue import resolve_model
 from kilotune.experiments.problems.building import build_problem
 from kilotune.experiments.problems.fixed_point.problem import ModelProblem
 from kilotune.experiments.requests.request import TuneRequest
-from kilotune.experiments.studies.command_time import TRAINING_SHARE, never
-from kilotune.experiments.studies.finished_finalists import NEW, record_new
+from kilotune.experiments.studies.command_time import TRAINING_SHARE, CommandTime, never
+from kilotune.experiments.studies.confirmed_finalists import chosen_finalist
+from kilotune.experiments.studies.finished_finalists import MOST_FINISHED, NEW, record_new
 from kilotune.experiments.studies.measured_finalists import MeasuredFinalists
 from kilotune.experiments.studies.storage import open_store
 from kilotune.experiments.studies.trained_finalists import trained_finalist, trains_delivered
@@ -36,6 +38,7 @@ from tests.experiments.studies.test_finished_finalists import (
     Finished,
     HeardTime,
     Rounded,
+    fewer,
 )
 
 
@@ -137,6 +140,27 @@ def test_a_trained_one_is_trained_once(store: Store) -> None:
     assert len(problem.space.measured) == 1
     over = problem.chosen(again, is_over=lambda: True)
     assert over.result.best == best, "what was chosen stays where there is no time"
+
+
+@pytest.mark.parametrize("trains", [True, False])
+def test_finishing_ends_early_where_training_needs_the_time(trains: bool, store: Store) -> None:
+    """Which is left for nothing that is not asked for."""
+    problem = Training(Finished(Rounded(4, 5, 0)), fewer, finishes_finalists=True, trains_delivered=trains)
+    study = problem.searched(store)
+    before, ended = study.result().best, lambda: True
+    found = chosen_finalist(problem, study, study.result(), None, never, problem.told.append, ended)  # type: ignore[arg-type]
+    best = found.result.best
+    assert before is not None
+    assert best is not None
+    assert len(problem.space.finished_at) == (0 if trains else MOST_FINISHED)
+    assert (best.assignment == problem.trained(before.assignment)) == trains
+
+
+def test_six_tenths_of_a_budget_are_kept_for_finishing_and_training() -> None:
+    time = CommandTime(Budget(seconds=20.0), begun_s=monotonic() - 12.5)
+    assert time.untrained_over(replay_s=0.0)
+    assert not time.untrained_over(replay_s=1.0)
+    assert not CommandTime(Budget(trials=50), begun_s=monotonic() - 12.5).untrained_over(replay_s=0.0)
 
 
 def test_a_trained_one_that_breaks_a_limit_is_not_delivered(store: Store) -> None:

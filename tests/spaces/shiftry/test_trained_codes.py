@@ -143,6 +143,20 @@ def test_samples_that_take_much_memory_run_one_after_the_other(samples: int, mon
         np.testing.assert_array_equal(one.codes, other.given.codes)
 
 
+def test_codes_of_both_kinds_are_kept_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another process that lowers both has each again."""
+    monkeypatch.setenv("KILOTUNE_CACHE", str(tmp_path))
+    candidates = [{**NARROW, CODES: way} for way in (FITTED, TRAINED)]
+    first = FittedSpace(SPACE, (FITTED, TRAINED))
+    made = [first.evaluate([one])[0].metrics for one in candidates]
+    assert made[0] != made[1]
+    monkeypatch.setattr(CodeTraining, "encodings", None)
+    again = FittedSpace(SPACE, (FITTED, TRAINED))
+    runs = [Simulator(TASK.program, TASK.parameters, TASK.features) for _ in candidates]
+    for run, one in zip(runs, candidates, strict=True):
+        np.testing.assert_array_equal(run.run(again.lower([one])), run.run(first.lower([one])))
+
+
 def test_codes_of_both_kinds_are_decisions() -> None:
     for ways in ((FITTED,), (TRAINED,), (FITTED, TRAINED)):
         space = FittedSpace(SPACE, ways)
