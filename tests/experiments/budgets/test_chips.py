@@ -140,5 +140,5 @@ def test_a_network_of_hundreds_of_stages_gets_a_mapping_within_its_budget(tmp_pa
     space = build_problem(request_from("cm", input=str(network), options={"hardware": str(hardware)})).space
     left_s = budget_s - (time.process_time() - begun_s)
     study, _ = searched(space, "anneal", left_s)
-    assert time.process_time() - begun_s < budget_s + PROMISED_S
+    assert time.process_time() - begun_s < budget_s + ALLOWED_S
     assert study.front.best is not None
