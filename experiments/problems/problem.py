@@ -105,6 +105,22 @@ class TrainsDelivered(Protocol):
 
 
 @runtime_checkable
+class NarrowsMemory(TrainsDelivered, Protocol):
+    """Ability: the most precise candidate within a limit on memory may be searched, where the least memory is asked for."""
+
+    @property
+    def request(self) -> TuneRequest:
+        """What was asked."""
+
+    @property
+    def space(self) -> Space:
+        """What is searched."""
+
+    def within_memory(self, limit_bytes: int) -> Problem:
+        """This problem, for the most precise program of at most so many bytes."""
+
+
+@runtime_checkable
 class CountsSamples(Protocol):
     """Ability: accuracies are shares of samples."""
 

@@ -25,6 +25,7 @@ from kilotune.experiments.studies.measured_finalists import (
     measured_finalists,
     with_best,
 )
+from kilotune.experiments.studies.trained_bisection import smaller_trained
 from kilotune.experiments.studies.trained_finalists import trained_finalist, trains_delivered
 from kilotune.search.front import Ranking
 from kilotune.search.result import Result
@@ -49,12 +50,13 @@ def chosen_finalist(
 ) -> MeasuredFinalists:
     """The finalist to be delivered: by what is linked where that is limited; else the best once some are finished, or the procedure's
     answer, `paper`, where that best is as expensive and not surely more precise; else by its time on the device (`measured_finalists`).
-    Where that is asked for, it is then trained (`trained_finalist`), for which time is left from `untrained_over` on. None are compared
-    once `is_over`. `tell` hears what is being done."""
+    Where that is asked for, it is then trained (`trained_finalist`), for which time is left from `untrained_over` on, and where memory is
+    what is to be least, smaller ones are (`smaller_trained`). None are compared once `is_over`. `tell` hears what is being done."""
     trains = trains_delivered(problem)
     over = (lambda: is_over() or untrained_over()) if trains else is_over
     chosen = _untrained_finalist(problem, study, result, paper, over, tell)
-    return trained_finalist(problem, study, chosen, is_over, tell) or chosen
+    trained = trained_finalist(problem, study, chosen, is_over, tell) or chosen
+    return smaller_trained(problem, study, trained, is_over, tell) or trained
 
 
 def _untrained_finalist(

@@ -47,7 +47,7 @@ from kilotune.experiments.problems.program_profile import ProgramProfile
 from kilotune.experiments.requests.request import TuneRequest, stored_fields, whole_bytes
 from kilotune.search.space import Assignment, Metrics, Trial
 from kilotune.spaces.limits import FixedPointOptions
-from kilotune.spaces.objectives import LINKED
+from kilotune.spaces.objectives import DEFAULT, LINKED
 from kilotune.spaces.seedot.space import SeeDotOptions, SeeDotSpace
 from kilotune.spaces.shiftry.candidates import ShiftryOptions
 from kilotune.spaces.shiftry.fitted_space import CODES, FITTED, ROUNDED, TRAINED, FittedSpace
@@ -113,6 +113,12 @@ class ModelProblem(TunedModel):
     def within_linked(self, limit_bytes: int) -> ModelProblem:
         """This problem, with whole programs of at most so many bytes: what code takes near them is learnt anew."""
         limits = dict(self.options.further_limits) | {LINKED: limit_bytes}
+        options = dict(self.request.options) | {"further_limits": limits}
+        return build_problem(dataclasses.replace(self.request, options=options))
+
+    def within_memory(self, limit_bytes: int) -> ModelProblem:
+        """This problem, for the most precise program of at most so many bytes of flash and RAM together."""
+        limits = dict(self.options.further_limits) | {DEFAULT: limit_bytes}
         options = dict(self.request.options) | {"further_limits": limits}
         return build_problem(dataclasses.replace(self.request, options=options))
 
