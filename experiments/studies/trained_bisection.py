@@ -42,7 +42,7 @@ NARROWEST = 0.03
 
 MOST_GIVEN_UP = 1 / 3
 """The share that a smaller program may lose of what training gains on made-up inputs. On test samples training gains less than there, since
-it has met such noise: with a third, none of the smaller programs of eleven generated perceptrons that keep the accuracy on training samples
+it has met such noise: with a third, none of the smaller programs of twelve generated models that keep the accuracy on training samples
 was worse there than the rounded one (docs/results-trained.md)."""
 
 MOST_TRIALS = 4000
