@@ -238,15 +238,15 @@ class TunedModel:
 
     def paired_flips(self, first: Trial, second: Trial) -> PairedFlips | None:
         """Whose class two candidates change on the same made-up inputs (`evaluators.fixed_point.fresh_inputs`)."""
-        pair = (first.assignment, second.assignment)
-        one, other = (Finalist(self.of_candidate(a).space.evaluator, self.lower(a)) for a in pair)
-        return paired_flips(one, other)
+        return paired_flips(*map(self._finalist, (first, second)))
 
     def paired_errors(self, first: Trial, second: Trial) -> PairedFlips | None:
         """To how many of the same made-up inputs two candidates give another class than the label of the sample that they are like."""
-        pair = (first.assignment, second.assignment)
-        one, other = (Finalist(self.of_candidate(a).space.evaluator, self.lower(a)) for a in pair)
-        return paired_errors(one, other)
+        return paired_errors(*map(self._finalist, (first, second)))
+
+    def _finalist(self, trial: Trial) -> Finalist:
+        """Its program, and what measures it."""
+        return Finalist(self.of_candidate(trial.assignment).space.evaluator, self.lower(trial.assignment))
 
 
 def task_of(

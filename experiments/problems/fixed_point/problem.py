@@ -298,6 +298,10 @@ def build_telling(request: TuneRequest, tell: Callable[[str], None]) -> ModelPro
         options.returns,
         keep_quantisation=options.keep_quantisation,
     )
+    if options.trained and bundle.train is not None and not bundle.train.labelled:
+        raise ValueError(
+            f"--trained: expected samples with labels, found none in {options.data}: the model's own classes teach it nothing."
+        )
     bundle = as_given(bundle, options)
     channels = None
     if options.equalise:
