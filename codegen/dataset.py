@@ -21,10 +21,11 @@ Targets = NDArray[np.int64] | NDArray[np.float64]
 @dataclass(frozen=True, eq=False)
 class Dataset:
     """`features` (samples, features), row-major elements of X, each a float of 32 bits as exported programs take them;
-    `targets` (samples): labels from 0, or real targets."""
+    `targets` (samples): labels from 0, or real targets. `labelled`: whether the data say them; else they are the model's own results."""
 
     features: RealArray
     targets: Targets
+    labelled: bool = True
 
 
 def load_dataset(path: Path, feature_count: int, class_count: int | None, *, binary: bool = False) -> Dataset:

@@ -191,13 +191,13 @@ def _check_two(targets: RealArray, label: str, data: Path) -> None:
 
 def labelled(converted: Converted, part: SamplePart, path: Path, classes: tuple[ClassName, ...]) -> Dataset:
     """The samples with their targets; where there are none, with what the float program makes of them."""
-    given = part.targets
+    given, has_labels = part.targets, part.targets is not None
     if given is None:
         given = run_float(converted.program, converted.parameters, part.features).outputs[:, 0]
         part, classes = replace(part, targets=given), ()
     if converted.class_count is None:
-        return Dataset(part.features, given)
-    return Dataset(part.features, class_places(part, classes, converted.class_count, path))
+        return Dataset(part.features, given, has_labels)
+    return Dataset(part.features, class_places(part, classes, converted.class_count, path), has_labels)
 
 
 def class_places(part: SamplePart, classes: tuple[ClassName, ...], count: int, path: Path) -> NDArray[np.int64]:

@@ -17,7 +17,7 @@ import numpy.typing as npt
 from kilotune.codegen import ir
 from kilotune.codegen.arrays import FloatArray
 from kilotune.codegen.fixed.table import FixedBatch
-from kilotune.evaluators.fixed_point.measuring import FixedPointEvaluator, Task
+from kilotune.evaluators.fixed_point.measuring import FixedPointEvaluator
 from kilotune.evaluators.fixed_point.similar_inputs import (
     MOST_TOUCHED,
     inputs_for_margins,
@@ -49,8 +49,8 @@ MOST_FEATURES = 1 << 24
 
 
 class PairedFlips(NamedTuple):
-    """Two programs on so many `inputs`, which are like so many `samples`: of how many the first alone changes the class, the second alone,
-    and both."""
+    """Two programs on so many `inputs`, which are like so many `samples`: of how many the first alone changes the class, or gives another
+    one than the label, the second alone, and both."""
 
     inputs: int
     samples: int
@@ -75,7 +75,7 @@ def paired_flips(first: Finalist, second: Finalist) -> PairedFlips | None:
         return None
     inputs = similar_inputs(task.features, count, PAIRED_SEED)
     left, right = (_flipped(one, inputs) for one in (first, second))
-    return _paired(task, left, right)
+    return paired(len(task.features), left, right)
 
 
 def paired_errors(first: Finalist, second: Finalist) -> PairedFlips | None:
@@ -86,7 +86,15 @@ def paired_errors(first: Finalist, second: Finalist) -> PairedFlips | None:
         return None
     inputs, labels = labelled_inputs(task.features, task.targets, count, LABELLED_NOISE, PAIRED_SEED)
     left, right = (_evaluator_on(one, inputs).simulator.run(one.program)[0, :, 0] != labels for one in (first, second))
-    return _paired(task, left, right)
+    return paired(len(task.features), left, right)
+
+
+def sample_errors(first: Finalist, second: Finalist) -> PairedFlips:
+    """As `paired_errors`, of the samples themselves, which are those of the first program and have labels."""
+    labels = first.samples.task.targets
+    assert labels is not None
+    left, right = (one.samples.simulator.run(one.program)[0, :, 0] != labels for one in (first, second))
+    return paired(len(labels), left, right)
 
 
 def _affordable(samples: FixedPointEvaluator) -> int:
@@ -98,9 +106,10 @@ def _affordable(samples: FixedPointEvaluator) -> int:
     return int(min(MOST_PAIRED, affordable, MOST_FEATURES // max(1, task.features.shape[1])))
 
 
-def _paired(task: Task, left: npt.NDArray[np.bool_], right: npt.NDArray[np.bool_]) -> PairedFlips:
-    only_left, only_right, both = (int(flipped.sum()) for flipped in (left & ~right, right & ~left, left & right))
-    return PairedFlips(len(left), len(task.features), only_left, only_right, both)
+def paired(samples: int, left: npt.NDArray[np.bool_], right: npt.NDArray[np.bool_]) -> PairedFlips:
+    """Which of the inputs [inputs] either of two programs is wrong on, counted."""
+    only_left, only_right, both = (int(wrong.sum()) for wrong in (left & ~right, right & ~left, left & right))
+    return PairedFlips(len(left), samples, only_left, only_right, both)
 
 
 def _evaluator_on(finalist: Finalist, inputs: FloatArray) -> FixedPointEvaluator:

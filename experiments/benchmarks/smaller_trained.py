@@ -40,7 +40,7 @@ def row(name: str, place: str, drop: float, trials: int, seed: int) -> tuple[str
     study = Study(problem.space, "refine", seed)
     best = run(problem, study, CommandTime(Budget(trials=trials)), Workplace(cached=False), None).result.best
     in_order = study.book.best_first(Ranking.of(problem.space))
-    rounded = next((trial for trial in in_order if problem.trained(trial.assignment) != trial.assignment), None)
+    rounded = next((trial for trial in in_order if not problem.is_trained(trial.assignment)), None)
     if best is None or rounded is None:
         return f"| {name} | no program within {drop:g} points | | | |", []
     before, after = (trial.metrics["memory_bytes"] for trial in (rounded, best))

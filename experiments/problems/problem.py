@@ -99,9 +99,26 @@ class TrainsDelivered(Protocol):
     def trained(self, assignment: Assignment) -> Assignment:
         """The trained candidate of a candidate. Measuring it trains it, which takes from seconds to minutes."""
 
+    def trained_within(self, assignment: Assignment, seconds: float) -> Assignment:
+        """One whose training, and all that it is compared by, likely ends in so many seconds, in fewer steps than that of `trained` where
+        it has to; the candidate itself where it has been trained in as many or more."""
+
+    def is_trained(self, assignment: Assignment) -> bool:
+        """Whether a candidate is a trained one."""
+
+    def why_untrained(self, assignment: Assignment) -> str | None:
+        """Why a candidate cannot be trained, as the end of a sentence; None where it can."""
+
     def paired_errors(self, first: Trial, second: Trial) -> PairedFlips | None:
         """To how many made-up inputs, which are samples with noise, either gives another class than the sample's label; None where no class
         is given, and where that would take too long."""
+
+    def sample_errors(self, first: Trial, second: Trial) -> PairedFlips:
+        """Likewise to how many training samples."""
+
+    def unseen_errors(self, first: Trial, second: Trial) -> PairedFlips | None:
+        """Likewise, where the second one, which is trained, is trained with other samples instead; None where it is not so right on the
+        training samples that this is a question. Takes some further trainings."""
 
 
 @runtime_checkable

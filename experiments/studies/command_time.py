@@ -97,6 +97,10 @@ class CommandTime:
         as for `concluded`."""
         return self.spent_s() - replay_s >= self.budget.seconds * (1.0 - TRAINING_SHARE + DEVICE_SHARE)
 
+    def training_left_s(self, replay_s: float) -> float:
+        """Seconds until `finalists_over`, which ends a training."""
+        return self.budget.seconds * (1.0 - DEVICE_SHARE / 2.0) - self.spent_s() + replay_s
+
     def concluded(self, study: Study, replay_s: float) -> Callable[[], bool]:
         """Whether what comes after the search has to end. `replay_s`: what a resumed study has replayed, which costs no budget."""
         extra_s = replay_s + max(CONCLUDING_S, CONCLUDING_SHARE * self.budget.seconds)
@@ -111,6 +115,11 @@ def first_answer_seconds(space: Space) -> float:
 def never() -> bool:
     """For what may take its time."""
     return False
+
+
+def endless() -> float:
+    """Seconds that are left to what may take its time."""
+    return math.inf
 
 
 def unheard(said: str) -> None:

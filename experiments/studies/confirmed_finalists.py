@@ -14,7 +14,7 @@ from functools import partial
 
 from kilotune.evaluators.fixed_point.fresh_inputs import PairedFlips
 from kilotune.experiments.problems.problem import ComparesFlips, Problem
-from kilotune.experiments.studies.command_time import made_in_time, never, unheard
+from kilotune.experiments.studies.command_time import endless, made_in_time, never, unheard
 from kilotune.experiments.studies.finished_finalists import finished_finalist
 from kilotune.experiments.studies.linked_finalists import linked_finalist
 from kilotune.experiments.studies.measured_finalists import (
@@ -26,7 +26,7 @@ from kilotune.experiments.studies.measured_finalists import (
     with_best,
 )
 from kilotune.experiments.studies.trained_bisection import smaller_trained
-from kilotune.experiments.studies.trained_finalists import trained_finalist, trains_delivered
+from kilotune.experiments.studies.trained_finalists import delivered_before, trained_finalist, trains_delivered
 from kilotune.search.front import Ranking
 from kilotune.search.result import Result
 from kilotune.search.space import Trial, asks_for_front
@@ -47,16 +47,19 @@ def chosen_finalist(
     is_over: Callable[[], bool],
     tell: Callable[[str], None] = unheard,
     untrained_over: Callable[[], bool] = never,
+    left_s: Callable[[], float] = endless,
 ) -> MeasuredFinalists:
     """The finalist to be delivered: by what is linked where that is limited; else the best once some are finished, or the procedure's
     answer, `paper`, where that best is as expensive and not surely more precise; else by its time on the device (`measured_finalists`).
-    Where that is asked for, it is then trained (`trained_finalist`), for which time is left from `untrained_over` on, and where memory is
-    what is to be least, smaller ones are (`smaller_trained`). None are compared once `is_over`. `tell` hears what is being done."""
+    Where that is asked for, it is then trained (`trained_finalist`), for which time is left from `untrained_over` on: `left_s` seconds
+    until `is_over`; and where memory is what is to be least, smaller ones are (`smaller_trained`). None are compared then. `tell` hears
+    what is being done."""
     trains = trains_delivered(problem)
     over = (lambda: is_over() or untrained_over()) if trains else is_over
+    earlier = delivered_before(problem, study)
     chosen = _untrained_finalist(problem, study, result, paper, over, tell)
-    trained = trained_finalist(problem, study, chosen, is_over, tell) or chosen
-    return smaller_trained(problem, study, trained, is_over, tell) or trained
+    trained = trained_finalist(problem, study, chosen, is_over, tell, left_s, earlier) or chosen
+    return smaller_trained(problem, study, trained, is_over, tell, left_s) or trained
 
 
 def _untrained_finalist(

@@ -19,10 +19,10 @@ from dataclasses import dataclass
 from kilotune.evaluators.executors.in_process import InProcessExecutor
 from kilotune.experiments.presentation.wording import counted
 from kilotune.experiments.problems.problem import NarrowsMemory, Problem
-from kilotune.experiments.studies.command_time import made_in_time, unheard
+from kilotune.experiments.studies.command_time import endless, made_in_time, unheard
 from kilotune.experiments.studies.finished_finalists import NEW, is_whole, record_new
 from kilotune.experiments.studies.measured_finalists import MeasuredFinalists, keep_finalist, with_best
-from kilotune.experiments.studies.trained_finalists import trains_delivered
+from kilotune.experiments.studies.trained_finalists import learnt_by_heart, trains_delivered
 from kilotune.search.budget import Budget
 from kilotune.search.front import Ranking
 from kilotune.search.space import Assignment, Trial
@@ -36,6 +36,9 @@ MOST_TRAINED = 8
 
 STEP = 0.75
 """The share of the bytes of what is known to do that is tried next while nothing has failed."""
+
+LEFT_SHARE = 0.25
+"""The share of the time that is left in which one is to be trained, in fewer steps where it has to."""
 
 NARROWEST = 0.03
 """The share of the bytes between what does and what does not that is not worth a further training."""
@@ -55,18 +58,19 @@ def smaller_trained(
     chosen: MeasuredFinalists,
     is_over: Callable[[], bool],
     tell: Callable[[str], None] = unheard,
+    left_s: Callable[[], float] = endless,
 ) -> MeasuredFinalists | None:
     """The smallest trained candidate that bisection finds within the permitted loss, kept with the study, of which it becomes a trial. None
     where nothing is trained, memory is not what is to be least, or nothing smaller does. `is_over` may end it at any time, with what it has
-    come to."""
+    come to; `left_s`: seconds until then."""
     if not isinstance(problem, NarrowsMemory) or not trains_delivered(problem):
         return None
     best = chosen.result.best
     if best is None or not chosen.result.feasible or study.space.objectives[0].metric != MEMORY:
         return None
     in_order = study.book.best_first(Ranking.of(study.space), is_whole)
-    rounded = next((trial for trial in in_order if problem.trained(trial.assignment) != trial.assignment), best)
-    bisection = _Bisection(problem, study, best, rounded, tell)
+    rounded = next((trial for trial in in_order if not problem.is_trained(trial.assignment)), best)
+    bisection = _Bisection(problem, study, best, rounded, tell, left_s)
     made_in_time(is_over, bisection.run)
     if bisection.best is best:
         return None
@@ -92,6 +96,7 @@ class _Bisection:
     best: Trial
     rounded: Trial
     tell: Callable[[str], None]
+    left_s: Callable[[], float]
     trained: int = 0
     most_wrong: float = 0.0
 
@@ -117,7 +122,7 @@ class _Bisection:
             return None
         self.trained += 1
         self.tell(f"training a program of {limit} bytes with the labels, {self.trained} of at most {MOST_TRAINED}")
-        assignment = self.problem.trained(candidate)
+        assignment = self.problem.trained_within(candidate, LEFT_SHARE * self.left_s())
         known = self.study.book.trial_of(assignment)
         if known is not None:
             return known
@@ -150,4 +155,6 @@ class _Bisection:
         if trained.metrics[MEMORY] >= self.best.metrics[MEMORY]:
             return False
         errors = self.problem.paired_errors(trained, self.rounded)
-        return errors is not None and errors.both + errors.only_first <= self.most_wrong
+        if errors is None or errors.both + errors.only_first > self.most_wrong:
+            return False
+        return learnt_by_heart(self.problem, self.rounded, trained) is None

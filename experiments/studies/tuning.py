@@ -25,6 +25,7 @@ from kilotune.experiments.studies.command_time import (
     DEVICE_SHARE,
     TRAINING_SHARE,
     CommandTime,
+    endless,
     made_in_time,
     never,
     unheard,
@@ -148,6 +149,7 @@ def run(
             is_over=time.concluded(study, searched.replay_s),
             finalists_over=lambda: time.finalists_over(searched.replay_s),
             untrained_over=lambda: time.untrained_over(searched.replay_s),
+            training_left_s=lambda: time.training_left_s(searched.replay_s),
             tell=on_conclusion,
         )
         return dataclasses.replace(outcome, asked=time.budget, used_s=searched.used_s)
@@ -176,7 +178,11 @@ def run_to_delivery(
         def untrained_over() -> bool:
             return time.untrained_over(searched.replay_s)
 
-        finalists = chosen_finalist(problem, study, result, answer, finalists_over, on_conclusion, untrained_over)
+        def left_s() -> float:
+            return time.training_left_s(searched.replay_s)
+
+        over = finalists_over, on_conclusion, untrained_over, left_s
+        finalists = chosen_finalist(problem, study, result, answer, *over)
         return Delivery(finalists, place_finalists(problem, study, finalists.result, is_over, on_conclusion))
 
 
@@ -216,13 +222,14 @@ def conclude(
     is_over: Callable[[], bool] = never,
     finalists_over: Callable[[], bool] = never,
     untrained_over: Callable[[], bool] = never,
+    training_left_s: Callable[[], float] = endless,
     tell: Callable[[str], None] = unheard,
     delivery: Delivery | None = None,
 ) -> TuneOutcome:
     """Add what is measured once: the paper's procedure, the test data, the float model, programs on the device, of the
     front no more than `most_checked`. What is not there when `is_over` says so is left out, and finalists earlier: those that
     are not run when `finalists_over` says so, since test data and the best one on the device matter more, and where one is to be trained
-    when `untrained_over` does. `delivery`: what has been chosen
+    when `untrained_over` does: `training_left_s` seconds are left to that then. `delivery`: what has been chosen
     already; where nothing is checked it is what an earlier run has kept."""
 
     paper = procedure_in_time(study, result, lambda: procedure_of(problem, study), is_over)
@@ -231,7 +238,7 @@ def conclude(
     if delivery is None and not most_checked:
         delivery = kept_delivery(problem, study, result)
     if delivery is None:
-        over = (lambda: is_over() or finalists_over()), tell, untrained_over
+        over = (lambda: is_over() or finalists_over()), tell, untrained_over, training_left_s
         finalists = chosen_finalist(problem, study, result, paper.answer, *over)
     else:
         finalists = delivery.finalists

@@ -9,21 +9,24 @@ and what is delivered in the end may be trained.
 from __future__ import annotations
 
 import contextlib
+import math
 from collections.abc import Mapping, Sequence
 from functools import cached_property
+from types import MappingProxyType
 
 from kilotune.codegen.fixed.encoding import ParameterEncoding
 from kilotune.codegen.fixed.table import FixedBatch
 from kilotune.codegen.placement import PlacedVariables
 from kilotune.codegen.profile import Profile
 from kilotune.evaluators.executors.cache import EvaluationCache, code_version
-from kilotune.evaluators.fixed_point.fresh_inputs import FreshInputs
+from kilotune.evaluators.fixed_point.fresh_inputs import FreshInputs, PairedFlips, paired
 from kilotune.evaluators.fixed_point.measuring import FixedPointEvaluator, Task
 from kilotune.search.fingerprint import fingerprint
 from kilotune.search.flat_state import FlatState
 from kilotune.search.front import Ranking
 from kilotune.search.racing import Hurdle
 from kilotune.search.space import Assignment, Constraint, Decision, Measurement, Metrics, Objective, Option, Procedure
+from kilotune.search.statistics import SIGNIFICANCE, sign_test_p
 from kilotune.search.work_memory import WorkMemory
 from kilotune.spaces.shiftry.candidates import ShiftryOptions
 from kilotune.spaces.shiftry.fitted_codes import CodeFitting, with_encodings
@@ -31,12 +34,16 @@ from kilotune.spaces.shiftry.fitted_front import Promising, search_fitted_front
 from kilotune.spaces.shiftry.kept_codes import packed, unpacked
 from kilotune.spaces.shiftry.known_candidates import FrontQuestion
 from kilotune.spaces.shiftry.space import ShiftrySpace
-from kilotune.spaces.shiftry.trained_codes import CodeTraining, why_not_trained
+from kilotune.spaces.shiftry.trained_codes import LEAST_STEPS, STEPS_OF_HALVES, CodeTraining, why_not_trained
 
 CODES = "codes of weights"
 """The decision. No variable has a name with spaces."""
 
 ROUNDED, FITTED, TRAINED = "rounded", "fitted", "trained"
+
+SHORTER = MappingProxyType({f"{TRAINED} in {steps} steps": steps for steps in (4000, 2000, 1000, LEAST_STEPS)})
+"""Trainings that take less time than a whole one, the longest first, and their steps. They are candidates of their own, so that a candidate
+has the same codes whatever time there is when these are made again."""
 
 SEMANTICS = 4
 """Version of how codes are fitted and what is then measured, part of the fingerprint. 2: codes go on from where
@@ -117,7 +124,8 @@ class FittedSpace:
 
     def start(self) -> FlatState:
         """Nothing decided."""
-        decisions = (*self.formats.decisions, Decision(CODES, (ROUNDED, *self.ways)))
+        shorter = SHORTER if TRAINED in self.ways else ()
+        decisions = (*self.formats.decisions, Decision(CODES, (ROUNDED, *self.ways, *shorter)))
         return FlatState(decisions, self.formats.least_loss)
 
     def in_order(self, answers: Assignment) -> dict[str, Option]:
@@ -192,16 +200,60 @@ class FittedSpace:
 
     def _encodings(self, rounded: FixedBatch, key: tuple[Option, ...], recalled: bool) -> dict[int, ParameterEncoding]:
         """`key`: the way, and the formats."""
-        maker = self._makers[str(key[0])]
+        way = str(key[0])
+        maker = self._makers[TRAINED if way in SHORTER else way]
         name = fingerprint(
             "codes of their own", SEMANTICS, TRAINING_SEMANTICS, self._code, self.formats.fingerprint, key
         )
         with contextlib.closing(EvaluationCache()) as cache:
             known = unpacked(cache.artefact(name), maker.given(rounded)) if recalled else None
             if known is None:
-                known = maker.encodings(rounded)
+                known = self._training.encodings(rounded, SHORTER[way]) if way in SHORTER else maker.encodings(rounded)
                 cache.keep_artefact(name, packed(known))
         return known
+
+    @property
+    def _training(self) -> CodeTraining:
+        training = self._makers[TRAINED]
+        assert isinstance(training, CodeTraining)
+        return training
+
+    def why_untrained(self, candidate: Assignment) -> str | None:
+        """Why a candidate's codes cannot be trained, as the end of a sentence; None where they can."""
+        return self._training.why_not(self._rounded(candidate))
+
+    def trained_within(self, candidate: Assignment, seconds: float) -> Assignment:
+        """A candidate with trained codes: in as many steps as likely end in so many seconds, LEAST_STEPS at the least. The candidate itself
+        where it has been trained in as many or more."""
+        rounded, whole = self._rounded(candidate), {**candidate, CODES: TRAINED}
+        if candidate == whole or math.isinf(seconds):
+            return whole
+        each, most = self._training.seconds_a_step(rounded), self._training.affordable(rounded)
+        fits = [way for way, steps in ((TRAINED, most), *SHORTER.items()) if _steps_of_all(steps) * each <= seconds]
+        way = fits[0] if fits else list(SHORTER)[-1]
+        if SHORTER.get(str(candidate.get(CODES)), 0) >= SHORTER.get(way, most):
+            return candidate
+        return {**candidate, CODES: way if SHORTER.get(way, most) < most else TRAINED}
+
+    def unseen_errors(self, before: FixedBatch, trained: Assignment) -> PairedFlips | None:
+        """To how many samples a program gives another class than the label, and to how many the candidate does when it is trained with the
+        other half of the samples: whether what training has learnt holds for samples that it has not seen. None where that is no question:
+        the trained candidate is not right on more samples than the float model, beyond chance, so that it has learnt no more by heart; or
+        that model has been trained with the samples itself, so that it is no more to be trusted on them."""
+        task = self.task
+        assert task.targets is not None
+        labels, classes = task.targets, self.evaluator.simulator.run(self.lower([trained]))[0, :, 0]
+        by_float = self.evaluator.float_outputs[:, 0] != labels
+        alone, float_alone = (classes != labels) & ~by_float, by_float & (classes == labels)
+        if len(labels) < 2 or sign_test_p(int(alone.sum()), int(float_alone.sum())) >= SIGNIFICANCE:
+            return None
+        if self._training.has_met_samples:
+            return None
+        wrong = self.evaluator.simulator.run(before)[0, :, 0] != labels
+        return paired(len(labels), wrong, self._training.classes_by_halves(self._rounded(trained)) != labels)
+
+    def _rounded(self, candidate: Assignment) -> FixedBatch:
+        return self.formats.lower([_formats_of(candidate)])
 
     @cached_property
     def _code(self) -> str:
@@ -245,6 +297,16 @@ class FittedSpace:
     def placed(self, assignment: Assignment) -> PlacedVariables:
         """Where the temporaries of a candidate lie."""
         return self.formats.placed(_formats_of(assignment))
+
+
+def is_trained(candidate: Assignment) -> bool:
+    """Whether its codes are trained."""
+    return candidate.get(CODES) in (TRAINED, *SHORTER)
+
+
+def _steps_of_all(steps: int) -> int:
+    """Of all trainings of a candidate in so many steps: two, where much noise loses training accuracy, and two with half of the samples."""
+    return 2 * steps + 2 * min(STEPS_OF_HALVES, steps)
 
 
 def _has_own_codes(candidate: Assignment) -> bool:

@@ -10,12 +10,12 @@ SMOOTHING = 0.05
 """What labels give away to all classes alike."""
 
 
-def smoothed(labels: IntArray, scores: int) -> FloatArray:
+def smoothed(labels: IntArray, scores: int, smoothing: float = SMOOTHING) -> FloatArray:
     """What classes' chances should be [scores, samples]; of a single score, whose sign is the class, the second one's [1, samples]."""
     if scores == 1:
-        return np.asarray(labels * (1.0 - SMOOTHING) + SMOOTHING / 2, dtype=np.float64)[None]
-    wanted = np.full((scores, len(labels)), SMOOTHING / scores)
-    wanted[labels, np.arange(len(labels))] += 1.0 - SMOOTHING
+        return np.asarray(labels * (1.0 - smoothing) + smoothing / 2, dtype=np.float64)[None]
+    wanted = np.full((scores, len(labels)), smoothing / scores)
+    wanted[labels, np.arange(len(labels))] += 1.0 - smoothing
     return wanted
 
 

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
 
 from kilotune.codegen.arrays import FloatArray
 from kilotune.codegen.bundle import load_bundle
 from kilotune.codegen.float_evaluator import run_float
 from kilotune.codegen.looped_steps import LoopedSteps, loop_steps, unrolled
-from kilotune.codegen.reverse_accumulation import parameter_gradients, summed_gradients
+from kilotune.codegen.reverse_accumulation import differentiable, parameter_gradients, summed_gradients
 from kilotune.codegen.straight_line import OperationInstance
 from kilotune.codegen.unit_pruning import FloatModel
 from kilotune.evaluators.fixed_point.margins import deciding_step
 from kilotune.experiments.models.catalogue import resolve_model
+from tests.codegen.emit.random_programs import RandomModel, random_models
+from tests.effort import effort
 
 MODELS = ["fastgrnn16-digits", "lenet-digits", "protonn-digits", "bonsai-digits", "gru16-vowels"]
 
@@ -105,3 +108,48 @@ def test_unrolled_steps_are_those_that_loops_execute() -> None:
         np.testing.assert_array_equal(one.out, other.out)
         for source, same in zip(one.sources, other.sources, strict=True):
             np.testing.assert_array_equal(source.elements, same.elements)
+
+
+@given(random_models(classifies=True))
+@settings(deadline=None, max_examples=effort(60, 400))
+def test_gradients_of_any_program_are_those_of_differences(model: RandomModel) -> None:
+    """Of every operation whose derivative is known, padded, strided, in loops and in place. Beside kinks there is no derivative, and
+    two differences say so."""
+    steps = unrolled(loop_steps(model.program))
+    deciding = deciding_step(model.program, steps)
+    if not differentiable(model.program) or deciding is None:
+        return
+    row, samples = deciding[1].row, model.features[:4] * np.array([[1.0], [1.0], [0.5], [0.25]])
+    rng = np.random.default_rng(0)
+    factors = rng.normal(size=(deciding[1].sources[0].elements.size, len(samples)))
+
+    def loss(parameters: dict[str, FloatArray]) -> float:
+        read = list[FloatArray]()
+        run_float(
+            model.program,
+            parameters,
+            samples,
+            lambda step, _, values: read.append(values[0].copy()) if step.row == row else None,
+            steps,
+            Bent().stored,
+        )
+        return float((read[-1] * factors).sum())
+
+    given_parameters = {name: values.astype(np.float64) for name, values in model.parameters.items()}
+    if not abs(loss(given_parameters)) < 1e6:
+        return
+    found = summed_gradients(
+        FloatModel(model.program, given_parameters), steps, samples, row, lambda _: factors.copy(), Bent()
+    )
+    for name, values in given_parameters.items():
+        for place in rng.choice(values.size, min(3, values.size), replace=False):
+            slopes = []
+            for by in (1e-6, 5e-7):
+                moved = [values.reshape(-1).copy() for _ in range(2)]
+                moved[0][place] += by
+                moved[1][place] -= by
+                ends = [loss({**given_parameters, name: one.reshape(values.shape)}) for one in moved]
+                slopes.append((ends[0] - ends[1]) / (2 * by))
+            size = max(1.0, abs(slopes[0]))
+            if abs(slopes[0] - slopes[1]) < 1e-3 * size:
+                assert abs(found[name][place] - slopes[0]) < 2e-3 * size

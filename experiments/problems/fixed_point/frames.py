@@ -8,7 +8,6 @@ import numpy as np
 
 from kilotune.codegen import ir
 from kilotune.codegen.bundle import Bundle
-from kilotune.codegen.dataset import Dataset
 from kilotune.codegen.emit.streaming import streamed
 from kilotune.codegen.feature_order import FeatureOrder
 from kilotune.codegen.feature_scaling import FeatureScaling
@@ -75,7 +74,7 @@ def _reordered(bundle: Bundle, framed: FramedProgram) -> Bundle:
     """The bundle with that program, and features in the order of its frames."""
     order = np.asarray(framed.order)
     parts = [
-        None if part is None else Dataset(np.ascontiguousarray(part.features[:, order]), part.targets)
+        None if part is None else dataclasses.replace(part, features=np.ascontiguousarray(part.features[:, order]))
         for part in (bundle.train, bundle.test)
     ]
     scaling = bundle.scaling

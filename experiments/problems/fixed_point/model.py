@@ -22,14 +22,20 @@ from kilotune.evaluators.cost_model import Timing
 from kilotune.evaluators.device import Device
 from kilotune.evaluators.devices import cost_table, device_from_json
 from kilotune.evaluators.fixed_point.class_scores import ClassScore
-from kilotune.evaluators.fixed_point.fresh_inputs import Finalist, PairedFlips, paired_errors, paired_flips
+from kilotune.evaluators.fixed_point.fresh_inputs import (
+    Finalist,
+    PairedFlips,
+    paired_errors,
+    paired_flips,
+    sample_errors,
+)
 from kilotune.evaluators.fixed_point.measuring import Task
 from kilotune.experiments.problems.device_check import DeviceCheck
 from kilotune.experiments.requests.request import TuneRequest, stored_fields
 from kilotune.search.space import Assignment, Trial
 from kilotune.spaces.objectives import DEFAULT, LINKED
 from kilotune.spaces.seedot.space import SeeDotSpace
-from kilotune.spaces.shiftry.fitted_space import FittedSpace
+from kilotune.spaces.shiftry.fitted_space import CODES, TRAINED, FittedSpace, is_trained
 from kilotune.spaces.shiftry.pruned_models import PrunedModel
 from kilotune.spaces.shiftry.pruned_space import ALL, UNITS, PrunedSpace
 from kilotune.spaces.shiftry.quantised_space import QuantisedSpace
@@ -238,15 +244,49 @@ class TunedModel:
 
     def paired_flips(self, first: Trial, second: Trial) -> PairedFlips | None:
         """Whose class two candidates change on the same made-up inputs (`evaluators.fixed_point.fresh_inputs`)."""
-        pair = (first.assignment, second.assignment)
-        one, other = (Finalist(self.of_candidate(a).space.evaluator, self.lower(a)) for a in pair)
-        return paired_flips(one, other)
+        return paired_flips(*map(self._finalist, (first, second)))
 
     def paired_errors(self, first: Trial, second: Trial) -> PairedFlips | None:
         """To how many of the same made-up inputs two candidates give another class than the label of the sample that they are like."""
-        pair = (first.assignment, second.assignment)
-        one, other = (Finalist(self.of_candidate(a).space.evaluator, self.lower(a)) for a in pair)
-        return paired_errors(one, other)
+        return paired_errors(*map(self._finalist, (first, second)))
+
+    def sample_errors(self, first: Trial, second: Trial) -> PairedFlips:
+        """To how many training samples two candidates give another class than the label."""
+        return sample_errors(*map(self._finalist, (first, second)))
+
+    @property
+    def trains_delivered(self) -> bool:
+        """Whether codes of what is delivered may be trained."""
+        return self.options.trained
+
+    def trained(self, assignment: Assignment) -> Assignment:
+        """The candidate of the same formats with trained codes."""
+        return {**assignment, CODES: TRAINED}
+
+    def is_trained(self, assignment: Assignment) -> bool:
+        """Whether a candidate's codes are trained."""
+        return is_trained(assignment)
+
+    def trained_within(self, assignment: Assignment, seconds: float) -> Assignment:
+        """See `FittedSpace.trained_within`."""
+        return self._training_of(assignment).trained_within(assignment, seconds)
+
+    def why_untrained(self, assignment: Assignment) -> str | None:
+        """See `FittedSpace.why_untrained`."""
+        return self._training_of(assignment).why_untrained(assignment)
+
+    def unseen_errors(self, first: Trial, second: Trial) -> PairedFlips | None:
+        """See `FittedSpace.unseen_errors`."""
+        return self._training_of(second.assignment).unseen_errors(self.lower(first.assignment), second.assignment)
+
+    def _training_of(self, assignment: Assignment) -> FittedSpace:
+        space = self.of_candidate(assignment).space
+        assert isinstance(space, FittedSpace)
+        return space
+
+    def _finalist(self, trial: Trial) -> Finalist:
+        """Its program, and what measures it."""
+        return Finalist(self.of_candidate(trial.assignment).space.evaluator, self.lower(trial.assignment))
 
 
 def task_of(

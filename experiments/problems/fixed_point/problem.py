@@ -50,7 +50,7 @@ from kilotune.spaces.limits import FixedPointOptions
 from kilotune.spaces.objectives import DEFAULT, LINKED
 from kilotune.spaces.seedot.space import SeeDotOptions, SeeDotSpace
 from kilotune.spaces.shiftry.candidates import ShiftryOptions
-from kilotune.spaces.shiftry.fitted_space import CODES, FITTED, ROUNDED, TRAINED, FittedSpace
+from kilotune.spaces.shiftry.fitted_space import CODES, FITTED, ROUNDED, TRAINED, FittedSpace, is_trained
 from kilotune.spaces.shiftry.models_in_turns import WHOLE_FIRST
 from kilotune.spaces.shiftry.program_decisions import ROUNDING
 from kilotune.spaces.shiftry.pruned_models import can_be_smaller
@@ -126,15 +126,6 @@ class ModelProblem(TunedModel):
     def finishes_finalists(self) -> bool:
         """Whether codes may be fitted."""
         return self.options.fitted
-
-    @property
-    def trains_delivered(self) -> bool:
-        """Whether codes of what is delivered may be trained."""
-        return self.options.trained
-
-    def trained(self, assignment: Assignment) -> Assignment:
-        """The candidate of the same formats with trained codes."""
-        return {**assignment, CODES: TRAINED}
 
     def check_output(self, folder: Path) -> None:
         """The folder must be new, empty, or of an earlier export."""
@@ -259,8 +250,8 @@ class ModelProblem(TunedModel):
 
 def _codes_of(options: ModelOptions, trial: Trial) -> str:
     codes = trial.assignment.get(CODES, ROUNDED)
-    if codes == TRAINED:
-        return "Codes of weights: trained with the labels, so classes need not be the float model's."
+    if is_trained(trial.assignment):
+        return f"Codes of weights: {codes} with the labels, so classes need not be the float model's."
     if codes == FITTED:
         return "Codes of weights: fitted, so that margins between classes are nearest to the float model's."
     if not options.fitted:
@@ -304,6 +295,10 @@ def build_telling(request: TuneRequest, tell: Callable[[str], None]) -> ModelPro
         options.returns,
         keep_quantisation=options.keep_quantisation,
     )
+    if options.trained and bundle.train is not None and not bundle.train.labelled:
+        raise ValueError(
+            f"--trained: expected samples with labels, found none in {options.data}: the model's own classes teach it nothing."
+        )
     bundle = as_given(bundle, options)
     channels = None
     if options.equalise:

@@ -30,9 +30,11 @@ from kilotune.codegen.trained.endings import Returns
 from kilotune.codegen.trained.importing import import_bundle
 from kilotune.evaluators.fixed_point.kernel import load_kernel
 from kilotune.evaluators.fixed_point.margins import float_contest
+from kilotune.evaluators.fixed_point.measuring import Task
 from kilotune.evaluators.fixed_point.native import NativeProgram
 from kilotune.evaluators.fixed_point.pairwise_contests import Ballot, closest_decisions
 from kilotune.evaluators.fixed_point.reference import run_reference, run_reference_contest
+from kilotune.spaces.shiftry.trained_codes import why_not_trained
 from tests.codegen.emit.compiled import compile_sources, needs_compiler
 
 X, CLASSES = load_iris(return_X_y=True)
@@ -272,3 +274,11 @@ def test_probabilities_by_pairwise_coupling_are_refused_and_the_class_is_not(tmp
     )
     with pytest.raises(InputError, match=r"expected decisions .*, found probabilities by pairwise coupling$"):
         imported(path, EVERY_SIGN, Returns.VALUE)
+
+
+def test_votes_are_not_trained(tmp_path: Path) -> None:
+    """Of a class that pairs vote for no score decides, of a single pair's neither."""
+    for classes in (CLASSES, CLASSES[:100]):
+        bundle = imported(written(SVC(kernel="linear"), classes, tmp_path))
+        task = Task(bundle.program, bundle.parameters, SAMPLES.astype(float), outputs_of(bundle)[:, 0])
+        assert why_not_trained(task) == "its class is a vote of several decisions"

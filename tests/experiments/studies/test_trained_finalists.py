@@ -47,16 +47,37 @@ class Training(Comparing):
     """Trained are those that say `fitted`; of 1000 made-up inputs they get `wrong` another class than the label, the others 50."""
 
     wrong: int = 30
+    wrong_samples: int = 0
+    """Of the training samples, of which others get 10 wrong."""
+    unseen: PairedFlips | None = None
+    reason: str | None = None
     trains_delivered: bool = True
     finishes_finalists: bool = False
     compared: list[Trial] = field(default_factory=list)
+    seconds: list[float] = field(default_factory=list)
 
     def trained(self, assignment: Assignment) -> Assignment:
         return {**assignment, FAKE_CODES: "fitted"}
 
+    def trained_within(self, assignment: Assignment, seconds: float) -> Assignment:
+        self.seconds.append(seconds)
+        return self.trained(assignment)
+
+    def is_trained(self, assignment: Assignment) -> bool:
+        return FAKE_CODES in assignment
+
+    def why_untrained(self, assignment: Assignment) -> str | None:
+        return self.reason
+
     def paired_errors(self, first: Trial, second: Trial) -> PairedFlips | None:
         self.compared += [first, second]
         return PairedFlips(1000, 1000, 50, self.wrong, 5)
+
+    def sample_errors(self, first: Trial, second: Trial) -> PairedFlips:
+        return PairedFlips(500, 500, 10, self.wrong_samples, 0)
+
+    def unseen_errors(self, first: Trial, second: Trial) -> PairedFlips | None:
+        return self.unseen
 
 
 def fewest(candidate: Assignment) -> int:

@@ -240,3 +240,34 @@ def test_what_cannot_be_trained_says_why() -> None:
     assert "derivative" in str(why_not_trained(replace(TASK, program=replace(TASK.program, body=body))))
     with pytest.raises(ValueError, match="--trained: expected a model whose codes can be trained, found small: its"):
         FittedSpace(ShiftrySpace(replace(TASK, targets=None), SPACE.options), (TRAINED,))
+
+
+@pytest.mark.parametrize(("most", "taken"), [(41.0, 41), (1e9, 600)])
+def test_programs_of_many_operations_are_trained_in_fewer_steps(
+    most: float, taken: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The bound is on the operations of all steps."""
+    rounded, training = SPACE.lower([NARROW]), CodeTraining(SPACE)
+    monkeypatch.setattr(trained_codes, "MOST_OPERATIONS", most * len(training.steps))
+    monkeypatch.setattr(trained_codes, "LEAST_STEPS", 10)
+    monkeypatch.setattr(trained_codes, "LITTLE", trained_codes.MUCH)
+    counted = []
+    summed = trained_codes.summed_gradients
+    monkeypatch.setattr(
+        trained_codes,
+        "summed_gradients",
+        lambda *given: counted.append(1) or summed(*given),  # type: ignore[func-returns-value]
+    )
+    monkeypatch.setattr(type(SPACE.evaluator), "float_metrics", {"accuracy_percent": 0.0})
+    training.encodings(rounded)
+    assert len(counted) == taken
+
+
+def test_programs_of_too_many_operations_are_not_trained(monkeypatch: pytest.MonkeyPatch) -> None:
+    executed = len(CodeTraining(SPACE).steps)
+    monkeypatch.setattr(trained_codes, "MOST_EXECUTED", executed)
+    assert why_not_trained(TASK) is None
+    monkeypatch.setattr(trained_codes, "MOST_EXECUTED", executed - 1)
+    assert (
+        why_not_trained(TASK) == f"it executes {executed} operations a sample, and at most {executed - 1} are trained"
+    )

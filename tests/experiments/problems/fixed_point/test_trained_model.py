@@ -63,6 +63,16 @@ def test_a_file_without_samples_is_refused_before_anything_is_written(tmp_path: 
     assert {file.name for file in tmp_path.iterdir()} <= {"net.onnx", "studies.db"}
 
 
+def test_samples_without_labels_train_nothing(tmp_path: Path) -> None:
+    """Of them the model's own classes are the target, of which it has no more to learn."""
+    write_model(tmp_path)
+    np.savez(tmp_path / "bare.npz", X=np.load(tmp_path / "data.npz")["X"])
+    asked = ("--space", "shiftry", "--input", "dense.onnx", "--trained", "--returns", "class", "--budget", "1trials")
+    status, _, error = run(tmp_path, *asked, "--data", "bare.npz")
+    assert status == 4
+    assert "--trained: expected samples with labels, found none in" in " ".join(error.split())
+
+
 def test_samples_do_not_go_with_a_model_folder(tmp_path: Path) -> None:
     status, _, error = run(tmp_path, "--space", "seedot", "--input", "protonn-cancer", "--data", "x.npz")
     assert status == 4
