@@ -68,6 +68,8 @@ def smaller_trained(
     best = chosen.result.best
     if best is None or not chosen.result.feasible or study.space.objectives[0].metric != MEMORY:
         return None
+    if problem.why_untrained(best.assignment) is not None:
+        return None
     in_order = study.book.best_first(Ranking.of(study.space), is_whole)
     rounded = next((trial for trial in in_order if not problem.is_trained(trial.assignment)), best)
     bisection = _Bisection(problem, study, best, rounded, tell, left_s)

@@ -68,10 +68,12 @@ class Smaller:
 
 @dataclass
 class Narrowing(Training):
-    """Trained programs of fewer bytes than `worse_below` are wrong more often on made-up inputs; within `unread` none can be searched."""
+    """Trained programs of fewer bytes than `worse_below` are wrong more often on made-up inputs, of fewer than `learnt_below` on samples that
+    they are not trained with; within `unread` none can be searched."""
 
     finishes_finalists: bool = False
     worse_below: float = 0.0
+    learnt_below: float = 0.0
     unread: float = 0.0
     limits: list[int] = field(default_factory=list)
     request: TuneRequest = field(default_factory=lambda: TuneRequest("shiftry", "narrowing", "random"))
@@ -91,6 +93,9 @@ class Narrowing(Training):
             return PairedFlips(1000, 1000, 30 if swapped else 50, 50 if swapped else 30, 5)
         assert FAKE_CODES not in second.assignment
         return PairedFlips(1000, 1000, 37 if first.metrics["memory_bytes"] < self.worse_below else 36, 50, 5)
+
+    def unseen_errors(self, first: Trial, second: Trial) -> PairedFlips | None:
+        return PairedFlips(1000, 1000, 30, 50 if second.metrics["memory_bytes"] < self.learnt_below else 29, 5)
 
 
 def narrowing(**options: Any) -> Narrowing:
@@ -135,10 +140,11 @@ def test_the_smallest_that_training_makes_good_is_delivered(store: Store) -> Non
     assert "training a program of" in problem.told[-1]
 
 
-def test_one_that_is_wrong_more_often_than_the_rounded_one_does_not_do(store: Store) -> None:
+@pytest.mark.parametrize("wrong", ["worse_below", "learnt_below"])
+def test_one_that_is_wrong_too_often_does_not_do(wrong: str, store: Store) -> None:
     """It keeps what may be lost on the training samples, which it was trained with."""
     limit = least(trained=True) + 200.0
-    problem = narrowing(worse_below=limit)
+    problem = narrowing(**{wrong: limit})
     study = problem.searched(store, trials=625)
     best = problem.chosen(study).result.best
     assert best is not None
@@ -147,7 +153,7 @@ def test_one_that_is_wrong_more_often_than_the_rounded_one_does_not_do(store: St
 
 
 @pytest.mark.parametrize("options", [{"worse_below": 1e9}, {"unread": 1e9}])
-def test_what_was_chosen_stays_where_nothing_smaller_does(options: dict[str, float], store: Store) -> None:
+def test_what_was_chosen_stays_where_nothing_smaller_does(options: dict[str, Any], store: Store) -> None:
     problem = narrowing(**options)
     study = problem.searched(store, trials=625)
     before = study.result().best
@@ -175,6 +181,12 @@ def test_what_it_has_come_to_stays_where_time_is_over(store: Store) -> None:
     smaller = problem.chosen(again).result.best
     assert smaller is not None
     assert smaller.metrics["memory_bytes"] < best.metrics["memory_bytes"]
+
+
+def test_nothing_smaller_is_looked_for_where_programs_cannot_be_trained(store: Store) -> None:
+    problem = narrowing(reason="it is too large")
+    problem.chosen(problem.searched(store, trials=625))
+    assert not problem.limits
 
 
 @pytest.mark.parametrize(
