@@ -68,8 +68,8 @@ class Smaller:
 
 @dataclass
 class Narrowing(Training):
-    """Trained programs of fewer bytes than `worse_below` are wrong more often on made-up inputs, of fewer than `learnt_below` on samples that
-    they are not trained with; within `unread` none can be searched."""
+    """Trained programs of fewer bytes than `worse_below` are wrong more often on made-up inputs, of fewer than `learnt_below` on samples
+    that they are not trained with; within `unread` none can be searched."""
 
     finishes_finalists: bool = False
     worse_below: float = 0.0
