@@ -88,6 +88,12 @@ def smaller_trained(
     return MeasuredFinalists(with_best(chosen.result, smallest, problem.space.objectives[0]), said)
 
 
+def next_limit(most: float, fails: int) -> int | None:
+    """Within how many bytes to look next, where `most` do and `fails`, 0 at first, do not; None where the two are next to one another."""
+    limit = round(max(STEP * most, (most + fails) / 2.0))
+    return limit if fails < limit <= (1.0 - NARROWEST) * most else None
+
+
 @dataclass
 class _Bisection:
     """`best`: the smallest so far that does; `rounded`: the best that is not trained; `trained`: how many were; `most_wrong`: of how many
@@ -104,11 +110,11 @@ class _Bisection:
 
     def run(self) -> None:
         """Until the bytes between what does and what does not are few, or enough has been trained."""
-        most, fails = self.best.metrics[MEMORY], 0.0
+        most, fails = self.best.metrics[MEMORY], 0
         self.most_wrong = self._permitted()
         while self.trained < MOST_TRAINED:
-            limit = round(max(STEP * most, (most + fails) / 2.0))
-            if limit > (1.0 - NARROWEST) * most or limit < 1:
+            limit = next_limit(most, fails)
+            if limit is None:
                 return
             found = self._trained_within(limit)
             if found is not None and self._does(found):

@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from kilotune.evaluators.fixed_point.fresh_inputs import PairedFlips
 from kilotune.experiments.models.catalogue import resolve_model
@@ -19,7 +21,7 @@ from kilotune.experiments.requests.request import TuneRequest
 from kilotune.experiments.studies import trained_bisection
 from kilotune.experiments.studies.measured_finalists import kept_finalist
 from kilotune.experiments.studies.storage import open_store
-from kilotune.experiments.studies.trained_bisection import MOST_TRAINED, NARROWEST
+from kilotune.experiments.studies.trained_bisection import MOST_TRAINED, NARROWEST, next_limit
 from kilotune.experiments.studies.tuning import run
 from kilotune.experiments.studies.workplace import Workplace
 from kilotune.search.budget import Budget
@@ -138,6 +140,20 @@ def test_the_smallest_that_training_makes_good_is_delivered(store: Store) -> Non
     assert problem.kept(study) == best
     assert len(problem.limits) <= MOST_TRAINED
     assert "training a program of" in problem.told[-1]
+
+
+@given(st.integers(1, 5000), st.integers(0, 5000))
+def test_a_bisection_ends_next_to_the_fewest_bytes_that_do(most: int, least_that_does: int) -> None:
+    """Of 23 bytes it asked for 22 again and again."""
+    does, fails = most, 0
+    for _ in range(60):
+        limit = next_limit(does, fails)
+        if limit is None:
+            break
+        assert fails < limit < does
+        does, fails = (limit, fails) if limit >= least_that_does else (does, limit)
+    assert limit is None
+    assert does <= max(min(most, least_that_does), 1) / (1.0 - NARROWEST) + 1 or does == most < least_that_does
 
 
 @pytest.mark.parametrize("wrong", ["worse_below", "learnt_below"])
