@@ -159,9 +159,9 @@ def _verdict(problem: TrainsDelivered, best: Trial, trained: Trial) -> _Verdict 
     if unseen is not None and _is_surely_right_more_often(_swapped(unseen)):
         return _Verdict(
             False,
-            f"trained with half of the training samples it gives {unseen.both + unseen.only_second} of the other half another class than "
-            f"their label, and trial {best.number}, which stays, {unseen.both + unseen.only_first}: too few samples, or others than the "
-            "model was trained with.",
+            f"trained with either half of the training samples it gives {unseen.both + unseen.only_second} of the others another class "
+            f"than their label, and trial {best.number}, which stays, {unseen.both + unseen.only_first}: they are too few, or none "
+            "that the model was trained with.",
         )
     return _Verdict(
         True,

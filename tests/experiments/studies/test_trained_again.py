@@ -58,7 +58,7 @@ def test_what_holds_for_no_other_samples_is_not_delivered(
     assert problem.kept(study) == found.result.best
     if not is_trained:
         assert found.said is not None
-        assert "trained with half of the training samples it gives 57 of the other half another class" in found.said
+        assert "trained with either half of the training samples it gives 57 of the others another class" in found.said
         assert f"and trial {before.number}, which stays, 25" in found.said
 
 
