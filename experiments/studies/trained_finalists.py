@@ -99,7 +99,7 @@ def _staying(
 
 
 def _trained(
-    problem: TrainsDelivered,
+    problem: Problem,
     study: Study,
     chosen: MeasuredFinalists,
     untrained: Trial,
@@ -108,6 +108,7 @@ def _trained(
     left_s: Callable[[], float],
 ) -> MeasuredFinalists | None:
     """The trained candidate of `untrained`, beside what was chosen: that, or what stays of an earlier run."""
+    assert isinstance(problem, TrainsDelivered)
     best, reason = chosen.result.best or untrained, problem.why_untrained(untrained.assignment)
     known = study.book.trial_of(problem.trained(untrained.assignment))
     if known is not None and known.number in (best.number, untrained.number):
