@@ -206,6 +206,11 @@ def _after(chosen: MeasuredFinalists, said: str) -> str:
 def _not_in_time(study: Study, chosen: MeasuredFinalists, best: Trial) -> MeasuredFinalists:
     """What was chosen, where training has not ended: of a budget in seconds it has what the search and other finalists leave of
     nine tenths."""
+    if study.stopped:
+        return _saying(
+            chosen,
+            f"Training the weights of trial {best.number} was interrupted: `tune resume {study.name}` does it.",
+        )
     said = f"There was no time to train the weights of trial {best.number}: a larger --budget of `tune resume {study.name}` leaves more."
     return _saying(chosen, said)
 
