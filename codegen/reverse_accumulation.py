@@ -6,7 +6,7 @@ of none is large). Of other operations sums, products, choices and maxima are kn
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from typing import Protocol
 
 import numpy as np
@@ -15,7 +15,7 @@ from kilotune.codegen import ir
 from kilotune.codegen.arrays import FloatArray
 from kilotune.codegen.float_evaluator import run_float
 from kilotune.codegen.looped_steps import LoopedSteps
-from kilotune.codegen.straight_line import NOWHERE, OperationInstance
+from kilotune.codegen.straight_line import NOWHERE, Elements, OperationInstance
 from kilotune.codegen.unit_pruning import FloatModel
 
 NUMERIC_STEP = 1e-5
@@ -76,11 +76,12 @@ def _gradients(
     if not differentiable(model.program):
         raise ValueError(f"{model.program.name} has operations whose derivative is not known.")
     tape, (row, seed) = list[Executed](), wanted
+    given = {None, *(v.name for v in model.program.variables if v.role is not ir.Role.TEMPORARY)}
     run_float(
         model.program,
         model.parameters,
         features,
-        lambda step, _, read: tape.append((step, [values.copy() for values in read])),
+        lambda step, _, read: tape.append((step, _kept(step, read, given))),
         steps,
         None if rounding is None else rounding.stored,
     )
@@ -97,13 +98,28 @@ def _gradients(
     _add(gradients, last, 0, seed(read[0]))
     for number, (step, values) in reversed(list(enumerate(tape))):
         written = gradients[step.operation.out.variable]
-        after = written[step.out]
-        written[step.out] = 0.0  # what was there before is gone
+        place = _place(step)
+        after = written[place].reshape(*step.out.shape, -1).copy()
+        written[place] = 0.0  # what was there before is gone
         if rounding is not None:
             after = rounding.passed_on(number, after)
         if after.any():
             _pass_on(gradients, step, values, after)
     return {name: gradients[name] for name in model.parameters if name in gradients}
+
+
+def _kept(step: OperationInstance, read: Sequence[FloatArray], given: Set[str | None]) -> list[FloatArray]:
+    """What a step has read: as it is where it is an array of its own or of a variable that is never written, else copies."""
+    return [
+        values.copy() if (source.consecutive or source.grid is not None) and source.variable not in given else values
+        for source, values in zip(step.sources, read, strict=True)
+    ]
+
+
+def _place(step: OperationInstance) -> slice | Elements:
+    """Where a step writes."""
+    first = int(step.out.flat[0])
+    return slice(first, first + step.out.size) if step.consecutive else step.out.reshape(-1)
 
 
 def _add(gradients: dict[str, FloatArray], step: OperationInstance, place: int, gradient: FloatArray) -> None:
@@ -120,7 +136,7 @@ def _add(gradients: dict[str, FloatArray], step: OperationInstance, place: int, 
         return
     if elements.min() == NOWHERE:
         elements, added = elements[elements != NOWHERE], added[elements != NOWHERE]
-    if len(np.unique(elements)) == len(elements):
+    if source.distinct:
         found[elements] += added
     else:
         np.add.at(found, elements, added)

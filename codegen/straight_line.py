@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import assert_never
 
 import numpy as np
@@ -34,6 +35,12 @@ class Source:
     literal: float = 0.0
     consecutive: bool = False
     grid: GridAxes | None = None
+
+    @cached_property
+    def distinct(self) -> bool:
+        """Whether no element is read more than once, that of a padded place aside."""
+        somewhere = self.elements[self.elements != NOWHERE]
+        return self.consecutive or len(np.unique(somewhere)) == somewhere.size
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from kilotune.experiments.comparison.records import RecordReader, missing_runs
 from kilotune.experiments.comparison.run_news import RunFinished, RunNews
 from kilotune.experiments.comparison.running import run_all
 from kilotune.experiments.comparison.suite import fitting, require_use
-from kilotune.experiments.comparison.verdict import seeds_sentence
+from kilotune.experiments.comparison.verdict import left_out_sentence, seeds_sentence
 from kilotune.search.comparison_store import save_comparison
 from kilotune.search.store import Store
 
@@ -27,6 +27,7 @@ def run_comparison(store: Store, name: str, plan: ComparisonPlan, jobs: int | No
     with ComparisonDisplay(plan, len(missing), jobs, quiet) as view:
         if missing:
             view.announce(seeds_sentence(plan))
+            view.announce(left_out_sentence(plan))
         measure_procedures(store, name, plan, lambda title: view.say(f"the procedure on {title}"))
         if not missing:
             return True

@@ -33,6 +33,13 @@ def seeds_sentence(plan: ComparisonPlan) -> str:
     return f"{said}, and there {_are(plan.repeats)}: `--repeats {needed}` (now, or later to go on with it) makes up for that."
 
 
+def left_out_sentence(plan: ComparisonPlan) -> str:
+    """Before the runs: what is asked for and is no part of any. Empty where there is nothing."""
+    if not any(case.options.get("trained") for case in plan.cases):
+        return ""
+    return "Searches are compared, which --trained is no part of: `tune --trained` trains what one of them has found."
+
+
 def verdict(objective: Objective, comparison: Comparison, procedure: str) -> str:
     """How far the space's procedure is from the optimum, and which strategy to take. `procedure`: what it is called."""
     return f"{paper_sentence(objective, comparison, procedure)} {strategies_sentence(objective, comparison)}".strip()

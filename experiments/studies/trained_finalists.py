@@ -99,7 +99,7 @@ def _staying(
 
 
 def _trained(
-    problem: TrainsDelivered,
+    problem: Problem,
     study: Study,
     chosen: MeasuredFinalists,
     untrained: Trial,
@@ -108,6 +108,7 @@ def _trained(
     left_s: Callable[[], float],
 ) -> MeasuredFinalists | None:
     """The trained candidate of `untrained`, beside what was chosen: that, or what stays of an earlier run."""
+    assert isinstance(problem, TrainsDelivered)
     best, reason = chosen.result.best or untrained, problem.why_untrained(untrained.assignment)
     known = study.book.trial_of(problem.trained(untrained.assignment))
     if known is not None and known.number in (best.number, untrained.number):
@@ -159,9 +160,9 @@ def _verdict(problem: TrainsDelivered, best: Trial, trained: Trial) -> _Verdict 
     if unseen is not None:
         return _Verdict(
             False,
-            f"trained with half of the training samples it gives {unseen.both + unseen.only_second} of the other half another class than "
-            f"their label, and trial {best.number}, which stays, {unseen.both + unseen.only_first}: too few samples, or others than the "
-            "model was trained with.",
+            f"trained with either half of the training samples it gives {unseen.both + unseen.only_second} of the others another class "
+            f"than their label, and trial {best.number}, which stays, {unseen.both + unseen.only_first}: they are too few, or none "
+            "that the model was trained with.",
         )
     return _Verdict(
         True,
@@ -212,6 +213,11 @@ def _after(chosen: MeasuredFinalists, said: str) -> str:
 def _not_in_time(study: Study, chosen: MeasuredFinalists, best: Trial) -> MeasuredFinalists:
     """What was chosen, where training has not ended: of a budget in seconds it has what the search and other finalists leave of
     nine tenths."""
+    if study.stopped:
+        return _saying(
+            chosen,
+            f"Training the weights of trial {best.number} was interrupted: `tune resume {study.name}` does it.",
+        )
     said = f"There was no time to train the weights of trial {best.number}: a larger --budget of `tune resume {study.name}` leaves more."
     return _saying(chosen, said)
 

@@ -10,6 +10,7 @@ import pytest
 from kilotune.experiments.comparison.plan import Case, ComparisonPlan
 from kilotune.experiments.comparison.verdict import (
     cpu_time,
+    left_out_sentence,
     regret_area,
     resolved_regret,
     seeds_sentence,
@@ -157,6 +158,13 @@ def test_the_verdict_says(made: list[RunRecord], paper: float | None, sentences:
 def test_there_is_no_share_of_a_bound_that_is_0() -> None:
     text = verdict(BYTES, compare(runs("a", [5.0] * 2, 0.0), 5.0, 1.0), "first plan")
     assert text == "No strategy beats the first plan: peak bytes 5. Nothing can be better than 0. a: median 5."
+
+
+@pytest.mark.parametrize("trained", [True, False])
+def test_before_the_run_it_says_that_nothing_is_trained(trained: bool) -> None:
+    cases = (Case("one", "memory", "x", ("a",)), Case("other", "shiftry", "x", ("a",), {"trained": trained}))
+    said = left_out_sentence(ComparisonPlan(cases, 6, "1s"))
+    assert ("Searches are compared, which --trained is no part of" in said) == bool(said) == trained
 
 
 @pytest.mark.parametrize(

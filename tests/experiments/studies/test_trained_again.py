@@ -58,7 +58,7 @@ def test_what_holds_for_no_other_samples_is_not_delivered(
     assert problem.kept(study) == found.result.best
     if not is_trained:
         assert found.said is not None
-        assert "trained with half of the training samples it gives 57 of the other half another class" in found.said
+        assert "trained with either half of the training samples it gives 57 of the others another class" in found.said
         assert f"and trial {before.number}, which stays, 25" in found.said
 
 
@@ -139,3 +139,17 @@ def test_the_new_one_is_trained_and_compared_with_what_stays(store: Store) -> No
     problem = Training(Finished(Rounded(4, 5, 0)), fewest)
     for trial in (earlier, found):
         assert problem.is_trained(trial.assignment)
+
+
+def test_a_training_that_was_interrupted_is_made_by_the_next_run(store: Store) -> None:
+    """More time is not what it needs."""
+    problem = Training(Finished(Rounded(4, 5, 0)), fewest)
+    study = problem.searched(store)
+    before = study.result().best
+    study.stop()
+    found = problem.chosen(study, is_over=lambda: study.stopped)
+    assert before is not None
+    assert found.result.best == before
+    assert found.said == f"Training the weights of trial {before.number} was interrupted: `tune resume study` does it."
+    again = Study.resume(store, "study", problem.space)
+    assert problem.is_trained((problem.chosen(again).result.best or before).assignment)

@@ -20,7 +20,7 @@ from kilotune.search.space import Assignment
 from kilotune.spaces.shiftry import trained_codes
 from kilotune.spaces.shiftry.candidates import ShiftryOptions
 from kilotune.spaces.shiftry.fitted_codes import with_encodings
-from kilotune.spaces.shiftry.fitted_space import CODES, FITTED, ROUNDED, TRAINED, FittedSpace
+from kilotune.spaces.shiftry.fitted_space import CODES, FITTED, ROUNDED, SHORTER, TRAINED, FittedSpace
 from kilotune.spaces.shiftry.format_values import ROOM, FormatValues
 from kilotune.spaces.shiftry.space import ShiftrySpace
 from kilotune.spaces.shiftry.trained_codes import CodeTraining, why_not_trained
@@ -164,7 +164,7 @@ def test_codes_of_both_kinds_are_decisions() -> None:
         for decision in SPACE.decisions:
             state = state.take(decision.options[0])
         assert state.decision is not None
-        assert state.decision.options == (ROUNDED, *ways)
+        assert state.decision.options == (ROUNDED, *ways, *(SHORTER if TRAINED in ways else ()))
         measured = SPACE.evaluate([NARROW])[0]
         finished = space.finished(NARROW, measured)
         assert (finished is None) == (FITTED not in ways)

@@ -10,12 +10,11 @@ import pytest
 
 from kilotune.evaluators.fixed_point.fresh_inputs import Finalist, sample_errors
 from kilotune.spaces.shiftry import trained_codes
-from kilotune.spaces.shiftry.candidates import ShiftryOptions
 from kilotune.spaces.shiftry.fitted_codes import with_encodings
 from kilotune.spaces.shiftry.fitted_space import CODES, FITTED, ROUNDED, SHORTER, TRAINED, FittedSpace, is_trained
 from kilotune.spaces.shiftry.space import ShiftrySpace
 from kilotune.spaces.shiftry.trained_codes import CodeTraining
-from tests.spaces.shiftry.test_trained_codes import NARROW, SPACE, TASK, unlike
+from tests.spaces.shiftry.test_trained_codes import NARROW, SPACE, TASK
 
 IN_500, IN_1000 = f"{TRAINED} in 500 steps", f"{TRAINED} in 1000 steps"
 
@@ -60,10 +59,12 @@ def test_what_was_trained_longer_is_not_trained_again(space: FittedSpace) -> Non
 
 
 def test_shorter_trainings_are_candidates_with_codes_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(trained_codes, "STEPS", 1100)
+    monkeypatch.setattr(trained_codes, "STEPS", 600)
+    monkeypatch.setattr(type(SPACE.evaluator), "float_metrics", {"accuracy_percent": 0.0})  # no second training
     space, rounded = FittedSpace(SPACE, (TRAINED,)), SPACE.lower([NARROW])
     codes = []
-    for way, steps in ((IN_500, 500), (IN_1000, 1000), (TRAINED, 1100)):
+    for way, steps in ((IN_500, 500), (TRAINED, 600)):
+        space.evaluate([{**NARROW, CODES: way}])  # anew, whatever other runs have kept
         batch = space.lower([{**NARROW, CODES: way}])
         expected = with_encodings(rounded, [CodeTraining(SPACE).encodings(rounded, steps)])
         outputs = [SPACE.evaluator.simulator.run(one)[0] for one in (batch, expected)]
@@ -71,7 +72,6 @@ def test_shorter_trainings_are_candidates_with_codes_of_their_own(monkeypatch: p
         given = [batch.encodings[number].given for number in sorted(set(batch.encoded[0].tolist()) - {-1})]
         codes.append(np.concatenate([one.codes.reshape(-1) for one in given if one is not None]))
     assert (codes[0] != codes[1]).any()
-    assert (codes[1] != codes[2]).any()
     state = space.start()
     for decision in SPACE.decisions:
         state = state.take(decision.options[0])
@@ -98,33 +98,42 @@ def test_what_is_too_large_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_halves_are_trained_without_one_another(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Labels that say nothing about others are learnt by heart, and guessed in the other half."""
-    monkeypatch.setattr(trained_codes, "STEPS", 2000)
-    monkeypatch.setattr(trained_codes, "MUCH", (0.0, 0.0))
-    rng = np.random.default_rng(0)
-    task = replace(TASK, targets=rng.integers(0, 3, len(TASK.features)).astype(float))
-    space = FittedSpace(ShiftrySpace(task, SPACE.options), (TRAINED,))
+    """Other labels of a half change none of its classes, and some of the other's."""
+    monkeypatch.setattr(trained_codes, "STEPS_OF_HALVES", 500)
+    monkeypatch.setattr(CodeTraining, "temperature", 1.0)  # where it begins, by labels of all
+    rounded, half = SPACE.lower([NARROW]), np.random.default_rng(0).permutation(len(TASK.features)) % 2
+    assert TASK.targets is not None
+    labels = np.where(half == 0, 2.0 - TASK.targets, TASK.targets)
+    other = ShiftrySpace(replace(TASK, targets=labels), SPACE.options)
+    before, after = (CodeTraining(space).classes_by_halves(rounded) for space in (SPACE, other))
+    np.testing.assert_array_equal(before[half == 0], after[half == 0])
+    assert (before != after)[half == 1].any()
+
+
+def test_what_is_learnt_is_asked_of_others_where_the_float_model_is_right_less_often(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Unless that model has met the samples too. Labels are what a program with other codes makes of the samples."""
+    rounded = SPACE.lower([NARROW])
+    given = CodeTraining(SPACE).given(rounded)
+    turned = {column: one.with_codes(-1 - one.given.codes) for column, one in given.items() if one.given is not None}
+    labels = SPACE.evaluator.simulator.run(with_encodings(rounded, [turned]))[0, :, 0]
+    space = FittedSpace(ShiftrySpace(replace(TASK, targets=labels.astype(float)), SPACE.options), (TRAINED,))
+    guessed = np.where(np.arange(len(labels)) % 2, labels, 2 - labels).astype(np.int64)
+    monkeypatch.setattr(CodeTraining, "encodings", lambda *_: turned)
+    monkeypatch.setattr(CodeTraining, "classes_by_halves", lambda *_: guessed)
+    monkeypatch.setattr(trained_codes, "has_met", lambda *_: False)
     trained = {**NARROW, CODES: TRAINED}
-    rounded, batch = space.lower([NARROW]), space.lower([trained])
-    on_samples = sample_errors(Finalist(space.evaluator, rounded), Finalist(space.evaluator, batch))
-    assert on_samples.only_second < on_samples.only_first / 2, "learnt by heart"
-    assert on_samples.inputs == on_samples.samples == len(TASK.features)
+    space.evaluate([trained])  # anew
+    on_samples = sample_errors(*(Finalist(space.evaluator, space.lower([one])) for one in (NARROW, trained)))
+    assert on_samples.inputs == on_samples.samples == len(labels)
+    assert (on_samples.only_second, on_samples.both) == (0, 0)
     unseen = space.unseen_errors(rounded, trained)
     assert unseen is not None
-    assert unseen.both + unseen.only_second > 0.5 * len(TASK.features), "guessed"
-    assert unseen.both + unseen.only_first == on_samples.both + on_samples.only_first
-    assert space.unseen_errors(rounded, NARROW) is None, "no better than the float model"
+    assert unseen.both + unseen.only_second == int((guessed != labels).sum()) > 0
+    assert unseen.both + unseen.only_first == on_samples.only_first > 10
+    assert space.unseen_errors(rounded, NARROW) is None, "it is right no more often than the float model"
     monkeypatch.setattr(trained_codes, "has_met", lambda *_: True)
-    again = FittedSpace(ShiftrySpace(task, SPACE.options), (TRAINED,))
-    assert again.unseen_errors(rounded, trained) is None, "that model has met the samples too"
-
-
-def test_what_the_other_half_tells_holds_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    """By labels that follow a rule which the float model does not know."""
-    monkeypatch.setattr(trained_codes, "STEPS", 1500)
-    monkeypatch.setattr(trained_codes, "MUCH", (0.1, 0.1))
-    space = FittedSpace(ShiftrySpace(unlike(TASK), ShiftryOptions(accuracy_drop=5.0)), (TRAINED,))
-    wide = {d.name: str(d.options[0]) for d in space.formats.decisions}
-    unseen = space.unseen_errors(space.lower([wide]), {**wide, CODES: TRAINED})
-    assert unseen is not None
-    assert unseen.only_second < unseen.only_first
+    again = FittedSpace(space.formats, (TRAINED,))
+    again.evaluate([trained])
+    assert again.unseen_errors(rounded, trained) is None
