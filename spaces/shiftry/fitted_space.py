@@ -305,7 +305,7 @@ def is_trained(candidate: Assignment) -> bool:
 
 
 def _steps_of_all(steps: int) -> int:
-    """Steps of all trainings of a candidate: two of so many, where much noise loses training accuracy, and two with half of the samples."""
+    """Steps of all trainings of a candidate in so many: two, where much noise loses training accuracy, and two with half of the samples."""
     return 2 * steps + 2 * min(STEPS_OF_HALVES, steps)
 
 
