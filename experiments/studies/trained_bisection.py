@@ -20,9 +20,9 @@ from kilotune.evaluators.executors.in_process import InProcessExecutor
 from kilotune.experiments.presentation.wording import counted
 from kilotune.experiments.problems.problem import NarrowsMemory, Problem
 from kilotune.experiments.studies.command_time import endless, made_in_time, unheard
-from kilotune.experiments.studies.finished_finalists import NEW, is_whole, record_new
+from kilotune.experiments.studies.finished_finalists import is_whole, record_new
 from kilotune.experiments.studies.measured_finalists import MeasuredFinalists, keep_finalist, with_best
-from kilotune.experiments.studies.trained_finalists import learnt_by_heart, trains_delivered
+from kilotune.experiments.studies.trained_finalists import learnt_by_heart, trained_trial, trains_delivered
 from kilotune.search.budget import Budget
 from kilotune.search.front import Ranking
 from kilotune.search.space import Assignment, Trial
@@ -37,7 +37,7 @@ MOST_TRAINED = 8
 STEP = 0.75
 """The share of the bytes of what is known to do that is tried next while nothing has failed."""
 
-LEFT_SHARE = 0.25
+EACH_SHARE = 0.25
 """The share of the time that is left in which one is to be trained, in fewer steps where it has to."""
 
 NARROWEST = 0.03
@@ -130,12 +130,7 @@ class _Bisection:
             return None
         self.trained += 1
         self.tell(f"training a program of {limit} bytes with the labels, {self.trained} of at most {MOST_TRAINED}")
-        assignment = self.problem.trained_within(candidate, LEFT_SHARE * self.left_s())
-        known = self.study.book.trial_of(assignment)
-        if known is not None:
-            return known
-        (measurement,) = self.study.space.evaluate([assignment])
-        return Trial(NEW, assignment, measurement)
+        return trained_trial(self.problem, self.study, candidate, self.left_s, EACH_SHARE)
 
     def _most_precise_within(self, limit: int) -> Assignment | None:
         try:

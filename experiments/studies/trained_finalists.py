@@ -28,7 +28,7 @@ from kilotune.experiments.studies.measured_finalists import (
     with_best,
 )
 from kilotune.search.front import Ranking
-from kilotune.search.space import Trial, asks_for_front
+from kilotune.search.space import Assignment, Trial, asks_for_front
 from kilotune.search.statistics import SIGNIFICANCE, sign_test_p
 from kilotune.search.study import Study
 
@@ -116,7 +116,7 @@ def _trained(
     if reason is not None:
         return _saying(chosen, f"Trial {untrained.number} was not trained: {reason}.")
     tell("training the weights of what was found with the labels")
-    trained = made_in_time(is_over, partial(_measured, problem, study, untrained, left_s))
+    trained = made_in_time(is_over, partial(trained_trial, problem, study, untrained.assignment, left_s))
     if trained is None:
         return _not_in_time(study, chosen, untrained)
     if trained.number in (best.number, untrained.number):
@@ -246,12 +246,19 @@ def _is_within(problem: Problem, study: Study, trained: Trial) -> bool:
         return False
 
 
-def _measured(problem: TrainsDelivered, study: Study, best: Trial, left_s: Callable[[], float]) -> Trial:
-    """The trained candidate of a trial, in as many steps as there is time for; one that is known takes none."""
-    whole = problem.trained(best.assignment)
+def trained_trial(
+    problem: TrainsDelivered,
+    study: Study,
+    assignment: Assignment,
+    left_s: Callable[[], float],
+    share: float = LEFT_SHARE,
+) -> Trial:
+    """The trained candidate of a candidate, measured, in as many steps as likely end in that share of the time that is left; one that is
+    known takes none."""
+    whole = problem.trained(assignment)
     known = study.book.trial_of(whole)
     if known is None:
-        candidate = problem.trained_within(best.assignment, LEFT_SHARE * left_s())
+        candidate = problem.trained_within(assignment, share * left_s())
         known = study.book.trial_of(candidate)
     if known is not None:
         return known
