@@ -44,6 +44,8 @@ def test_what_loses_the_samples_themselves_is_not_delivered(wrong: int, is_train
         (None, True),
         (PairedFlips(300, 300, 30, 2, 5), True),
         (PairedFlips(300, 300, 10, 14, 5), True),
+        (PairedFlips(1200, 1200, 10, 34, 5), True),
+        (PairedFlips(1200, 1200, 20, 52, 5), False),
         (PairedFlips(300, 300, 20, 52, 5), False),
     ],
 )

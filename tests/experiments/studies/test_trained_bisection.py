@@ -97,7 +97,7 @@ class Narrowing(Training):
         return PairedFlips(1000, 1000, 37 if first.metrics["memory_bytes"] < self.worse_below else 36, 50, 5)
 
     def unseen_errors(self, first: Trial, second: Trial) -> PairedFlips | None:
-        return PairedFlips(1000, 1000, 30, 50 if second.metrics["memory_bytes"] < self.learnt_below else 29, 5)
+        return PairedFlips(1000, 1000, 30, 51 if second.metrics["memory_bytes"] < self.learnt_below else 50, 5)
 
 
 def narrowing(**options: Any) -> Narrowing:
