@@ -23,7 +23,13 @@ from kilotune.experiments.studies.finished_finalists import (
     is_whole,
     of_view,
 )
-from kilotune.experiments.studies.linked_programs import BEYOND_DEVICE, ESTIMATE, Linking, bytes_linked
+from kilotune.experiments.studies.linked_programs import (
+    BEYOND_DEVICE,
+    ESTIMATE,
+    Linking,
+    bytes_linked,
+    without_estimate,
+)
 from kilotune.search.corrected_estimate import CorrectedEstimate
 from kilotune.search.encoding import CandidateKey
 from kilotune.search.front import Rank, Ranking
@@ -67,9 +73,7 @@ class LinkedDescent:
         study, linked = linking.study, linking.sizes
         self._problem, self._limit, self._space = linking.problem, linking.limit, study.space
         self._most = (1.0 + DOUBT) * linking.limit
-        ranking = Ranking.of(study.space)
-        others = tuple(constraint for constraint in ranking.constraints if constraint.metric != ESTIMATE)
-        self._ranking, self._key = Ranking(ranking.objectives, others), study.book.encoding.key
+        self._ranking, self._key = without_estimate(Ranking.of(study.space)), study.book.encoding.key
         self._book = study.book
         self._new = dict[CandidateKey, Trial]()  # measured by the descent
         self._corrected, self._linked = CorrectedEstimate(), dict[CandidateKey, int]()

@@ -21,7 +21,7 @@ from kilotune.experiments.problems.problem import LimitsLinkedFlash, Problem
 from kilotune.experiments.studies.command_time import AFTER_INTERRUPT_S, unheard
 from kilotune.experiments.studies.finished_finalists import record_new
 from kilotune.experiments.studies.linked_descent import LinkedDescent
-from kilotune.experiments.studies.linked_programs import BEYOND_DEVICE, ESTIMATE, Linking
+from kilotune.experiments.studies.linked_programs import BEYOND_DEVICE, ESTIMATE, Linking, without_estimate
 from kilotune.experiments.studies.measured_finalists import (
     MeasuredFinalists,
     apart,
@@ -208,13 +208,12 @@ def _recorded(linking: Linking, descent: LinkedDescent, said: str) -> Chosen:
 
 def _refused(study: Study, limit: int) -> list[Trial]:
     """Those that no other limit than that of linked flash refuses, and by a little, the best first."""
-    ranking = Ranking.of(study.space)
-    others = tuple(constraint for constraint in ranking.constraints if constraint.metric != ESTIMATE)
+    ranking = without_estimate(Ranking.of(study.space))
 
     def is_near(measurement: Measurement) -> bool:
         return measurement.metrics.get(ESTIMATE, math.inf) <= (1.0 + REFUSED) * limit
 
-    return apart(study.book.best_first(Ranking(ranking.objectives, others), is_near), MOST_CONSIDERED)
+    return apart(study.book.best_first(ranking, is_near), MOST_CONSIDERED)
 
 
 def _ranked(study: Study, best: Trial) -> list[Trial]:

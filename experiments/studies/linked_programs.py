@@ -11,6 +11,7 @@ from kilotune.evaluators.simulated import DeviceError
 from kilotune.experiments.problems.problem import LimitsLinkedFlash
 from kilotune.experiments.studies.command_time import made_in_time
 from kilotune.experiments.studies.finished_finalists import NEW
+from kilotune.search.front import Ranking
 from kilotune.search.space import Trial
 from kilotune.search.study import Study
 
@@ -45,6 +46,12 @@ class Linking:
     def in_time(self, make: Callable[[], MadeT]) -> MadeT | None:
         """What `make` makes; None when that was abandoned."""
         return made_in_time(self.is_over, make)
+
+
+def without_estimate(ranking: Ranking) -> Ranking:
+    """The ranking without the limit on estimated bytes, of candidates of which it is known, or will be, what they link to."""
+    others = tuple(constraint for constraint in ranking.constraints if constraint.metric != ESTIMATE)
+    return Ranking(ranking.objectives, others)
 
 
 def bytes_linked(problem: LimitsLinkedFlash, trial: Trial) -> int:

@@ -16,10 +16,10 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from kilotune.evaluators.fixed_point.fresh_inputs import PairedFlips
-from kilotune.evaluators.simulated import DeviceError
 from kilotune.experiments.problems.problem import LimitsLinkedFlash, Problem, TrainsDelivered
 from kilotune.experiments.studies.command_time import endless, made_in_time, unheard
 from kilotune.experiments.studies.finished_finalists import NEW, is_whole, record_new
+from kilotune.experiments.studies.linked_programs import bytes_linked, without_estimate
 from kilotune.experiments.studies.measured_finalists import (
     FINALIST,
     PRECISION,
@@ -54,7 +54,7 @@ def delivered_before(problem: Problem, study: Study) -> Trial | None:
     if trial is None or not trains_delivered(problem) or not is_whole(trial.measurement):
         return None
     assert isinstance(problem, TrainsDelivered)
-    within = not Ranking.of(study.space).violation(trial.measurement)
+    within = not _limits_of(problem, study).violation(trial.measurement)
     return trial if within and problem.is_trained(trial.assignment) else None
 
 
@@ -244,14 +244,18 @@ def _keep_though_ranked_after(study: Study, chosen: Trial) -> None:
 def _is_within(problem: Problem, study: Study, trained: Trial) -> bool:
     """Whether a trained candidate keeps all limits. Other codes hardly change what a whole program takes, but where that is limited, it is
     linked."""
-    if not trained.metrics or Ranking.of(study.space).violation(trained.measurement):
+    if not trained.metrics or _limits_of(problem, study).violation(trained.measurement):
         return False
     if not isinstance(problem, LimitsLinkedFlash) or problem.linked_limit_bytes is None:
         return True
-    try:
-        return problem.linked_bytes(trained) <= problem.linked_limit_bytes
-    except DeviceError:
-        return False
+    return bytes_linked(problem, trained) <= problem.linked_limit_bytes
+
+
+def _limits_of(problem: Problem, study: Study) -> Ranking:
+    """The limits, less that on an estimate of linked bytes: what is linked may well be within them where its estimate is not."""
+    ranking = Ranking.of(study.space)
+    limited = isinstance(problem, LimitsLinkedFlash) and problem.linked_limit_bytes is not None
+    return without_estimate(ranking) if limited else ranking
 
 
 def trained_trial(

@@ -217,6 +217,41 @@ def test_what_keeps_a_limit_only_when_it_is_trained_is_delivered(store: Store) -
     assert not problem.compared
 
 
+class Estimated(Finished):
+    """All are estimated to link to more bytes than the limit."""
+
+    def evaluate(self, batch: Sequence[Assignment]) -> list[Measurement]:
+        return [Measurement({**one.metrics, "linked_bytes": 1100.0}) for one in super().evaluate(batch)]
+
+
+@dataclass
+class Linked(Training):
+    """They link to `size` bytes, and what is trained as well."""
+
+    size: int = 990
+    linked_limit_bytes: int = 1000
+
+    def linked_bytes(self, trial: Trial) -> int:
+        return self.size
+
+
+@pytest.mark.parametrize(("size", "is_trained"), [(990, True), (1000, True), (1001, False)])
+def test_what_links_within_the_limit_is_delivered_though_its_estimate_is_beyond(
+    size: int, is_trained: bool, store: Store
+) -> None:
+    """A descent by linked bytes settles at such programs, of which no trained one was delivered."""
+    limits = (Constraint("flash_bytes", FLASH), Constraint("linked_bytes", 1000.0))
+    problem = Linked(Estimated(Rounded(4, 5, 0, constraints=limits)), fewest, size=size)
+    study = Study.create(store, "study", problem.space, "random", 0, request={})
+    (candidate,) = [dict.fromkeys(("d0", "d1", "d2", "d3"), 12)]
+    record_new(study, [Trial(NEW, candidate, problem.space.evaluate([candidate])[0])])
+    result = replace(study.result(), feasible=True)
+    found = trained_finalist(problem, study, MeasuredFinalists(result), never)  # type: ignore[arg-type]
+    assert (found is not None) == is_trained
+    if found is not None and found.result.best is not None:
+        assert found.result.best.assignment == problem.trained(candidate)
+
+
 def test_nothing_is_trained_where_that_is_not_asked_for(store: Store) -> None:
     problem = Training(Finished(Rounded(4, 5, 0)), fewest, trains_delivered=False)
     study = problem.searched(store)
