@@ -67,9 +67,9 @@ def trained_finalist(
     left_s: Callable[[], float] = endless,
     earlier: Trial | None = None,
 ) -> MeasuredFinalists | None:
-    """The trained candidate of what was chosen, kept with the study, of which it becomes a trial. None where none is asked for, where the
-    trained one breaks a limit or, if what was chosen breaks none, is not surely right more often, and where that is not known. Where
-    `is_over` before it is, or it cannot be trained, what was chosen, and a sentence that says so.
+    """The trained candidate of what was chosen, kept with the study, of which it becomes a trial. None where none is asked for, and where it
+    cannot be compared. Where it breaks a limit or, if what was chosen breaks none, is not surely right more often, where it cannot be
+    trained, and where `is_over` before it is: what was chosen, and a sentence that says so.
 
     `left_s`: seconds until then, by which a training may be a shorter one. `earlier`: see `delivered_before`; it is what was chosen as long
     as it is right more often, and where there is no time to ask."""
@@ -130,16 +130,16 @@ def _trained(
     if trained.number == NEW:
         record_new(study, [trained])
         trained = study.book.trial_of(trained.assignment) or trained
-    if not _is_within(problem, study, trained):
-        return None
     said = f"Trial {trained.number} is trial {untrained.number} trained with the labels"
+    if not _is_within(problem, study, trained):
+        return _saying(chosen, f"{said}, and breaks a limit.")
     if chosen.result.feasible and chosen.kept:
         _keep_though_ranked_after(study, best)
         verdict = made_in_time(is_over, partial(_verdict, problem, best, trained))
         if verdict is None and is_over():
             return _not_in_time(study, chosen, untrained)
         if verdict is None or not verdict.is_better:
-            return None if verdict is None or not verdict.said else _saying(chosen, f"{said}: {verdict.said}")
+            return None if verdict is None else _saying(chosen, f"{said}: {verdict.said}")
         said += f": {verdict.said}"
     else:
         said += ", which breaks a limit that the trained one keeps."
@@ -152,14 +152,20 @@ class _Verdict:
     """Whether a trained candidate is surely right more often than another one, and a clause that says so, or why not."""
 
     is_better: bool
-    said: str = ""
+    said: str
 
 
 def _verdict(problem: TrainsDelivered, best: Trial, trained: Trial) -> _Verdict | None:
     """None where nothing can be compared."""
     found = problem.paired_errors(best, trained)
-    if found is None or not _is_surely_right_more_often(found):
-        return None if found is None else _Verdict(False)
+    if found is None:
+        return None
+    counted = (
+        f"of {found.inputs} made-up inputs, which are training samples with noise, it gives {found.both + found.only_second} "
+        f"another class than the sample's label, and that one {found.both + found.only_first}"
+    )
+    if not _is_surely_right_more_often(found):
+        return _Verdict(False, f"{counted}, which stays.")
     if _is_surely_right_more_often(_swapped(problem.sample_errors(best, trained))):
         return _Verdict(False, f"it is wrong on more of the training samples than trial {best.number}, which stays.")
     unseen = learnt_by_heart(problem, best, trained)
@@ -170,11 +176,7 @@ def _verdict(problem: TrainsDelivered, best: Trial, trained: Trial) -> _Verdict 
             f"than their label, and trial {best.number}, which stays, {unseen.both + unseen.only_first}: they are too few, or none "
             "that the model was trained with.",
         )
-    return _Verdict(
-        True,
-        f"of {found.inputs} made-up inputs, which are training samples with noise, it gives {found.both + found.only_second} "
-        f"another class than the sample's label, and that one {found.both + found.only_first}.",
-    )
+    return _Verdict(True, f"{counted}.")
 
 
 def learnt_by_heart(problem: TrainsDelivered, best: Trial, trained: Trial) -> PairedFlips | None:

@@ -109,6 +109,9 @@ def test_the_trained_one_is_delivered_where_it_is_right_more_often(wrong: int, i
             f"of 1000 made-up inputs, which are training samples with noise, it gives {wrong + 5} another" in found.said
         )
         assert "and that one 55." in found.said
+    else:
+        assert found.said is not None
+        assert found.said.endswith("and that one 55, which stays.")
     assert [one.assignment for one in problem.compared] == [before.assignment, problem.trained(before.assignment)]
 
 
@@ -247,9 +250,11 @@ def test_what_links_within_the_limit_is_delivered_though_its_estimate_is_beyond(
     record_new(study, [Trial(NEW, candidate, problem.space.evaluate([candidate])[0])])
     result = replace(study.result(), feasible=True)
     found = trained_finalist(problem, study, MeasuredFinalists(result), never)  # type: ignore[arg-type]
-    assert (found is not None) == is_trained
-    if found is not None and found.result.best is not None:
-        assert found.result.best.assignment == problem.trained(candidate)
+    assert found is not None
+    assert found.result.best is not None
+    assert found.result.best.assignment == (problem.trained(candidate) if is_trained else candidate)
+    assert found.said is not None
+    assert found.said.endswith("and breaks a limit.") != is_trained
 
 
 def test_nothing_is_trained_where_that_is_not_asked_for(store: Store) -> None:
