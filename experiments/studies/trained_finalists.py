@@ -67,8 +67,8 @@ def trained_finalist(
     left_s: Callable[[], float] = endless,
     earlier: Trial | None = None,
 ) -> MeasuredFinalists | None:
-    """The trained candidate of what was chosen, kept with the study, of which it becomes a trial. None where none is asked for, and where it
-    cannot be compared. Where it breaks a limit or, if what was chosen breaks none, is not surely right more often, where it cannot be
+    """The trained candidate of what was chosen, kept with the study, of which it becomes a trial. None where none is asked for, and where
+    it cannot be compared. Where it breaks a limit or, if what was chosen breaks none, is not surely right more often, where it cannot be
     trained, and where `is_over` before it is: what was chosen, and a sentence that says so.
 
     `left_s`: seconds until then, by which a training may be a shorter one. `earlier`: see `delivered_before`; it is what was chosen as long
