@@ -25,6 +25,9 @@ MOST_VALUES = 32
 SMALL_WORK = 100
 """Products and other elements of a sample that are computed as soon as looked up."""
 
+WORTH_KEEPING = 12
+"""Products and other elements for each element that is kept, from which on that costs less than it saves."""
+
 ALIGNMENT = 64
 
 

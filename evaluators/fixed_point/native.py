@@ -34,7 +34,12 @@ from kilotune.evaluators.fixed_point.formatted import (
 )
 from kilotune.evaluators.fixed_point.kernel import BatchKernel
 from kilotune.evaluators.fixed_point.known_runs import KnownRun, KnownRuns, row_keys
-from kilotune.evaluators.fixed_point.known_values import KnownValues, values_with_room, without_small_groups
+from kilotune.evaluators.fixed_point.known_values import (
+    WORTH_KEEPING,
+    KnownValues,
+    values_with_room,
+    without_small_groups,
+)
 from kilotune.evaluators.fixed_point.margins import Contest, MarginSums
 from kilotune.evaluators.fixed_point.sample_blocks import LANES, lanes_of_block
 from kilotune.evaluators.fixed_point.step_groups import StepGroup, grouped_parts, resumable_parts, separate_parts
@@ -96,9 +101,9 @@ class NativeProgram:
         beside = () if contest is None else ((deciding, contest.variable),)
         groups = grouped_parts(steps, boundaries, beside)
         kept = sum(steps.size(name) for group in groups for name in self._stored(group))
-        self._known_values = KnownValues(
-            0 if shared else values_with_room(kept * len(features) * kernel.most_bits // 8)
-        )
+        worth = not shared and self._terms >= WORTH_KEEPING * kept
+        room = values_with_room(kept * len(features) * kernel.most_bits // 8)
+        self._known_values = KnownValues(room if worth else 0)
         if self._known_values.count:
             groups = grouped_parts(steps, without_small_groups(boundaries, self._c_steps.work_of_parts), beside)
         makers = {name: number for number, group in enumerate(groups) for name in group.written}
@@ -146,7 +151,8 @@ class NativeProgram:
         arrays: dict[str, np.ndarray] = {"rows": batch.rows, "statics": statics, "packs": packs, "inputs": inputs}
         arrays |= {"tables": self._tables(batch), "outputs": outputs, "margin_sums": margin_sums}
         arrays |= {"groups_run": np.zeros(1, dtype=np.int64), "input_formats": self._input_formats(batch)}
-        c_batch = _Batch(**{name: address_of(array) for name, array in arrays.items()})
+        addresses = {name: address_of(array) for name, array in arrays.items()}
+        c_batch = _Batch(known_values=self._known_values.count, **addresses)
         return RunningBatch(self, batch.rounding, c_batch, arrays)
 
     @property
@@ -171,7 +177,6 @@ class NativeProgram:
         known = self._known_values
         memory = known.take(rounding, library, c_program) if known.count else None
         c_batch.memory = None if memory is None else address_of(memory)
-        c_batch.known_values = known.count
         # A thread takes longer to start than a small program takes to run.
         work = c_batch.count * (c_batch.end_block - c_batch.first_block) * self.lanes * self._terms
         status = call() if work <= QUICK_TERMS else interruptible(call, flag.set)

@@ -33,6 +33,7 @@ def _run(model: RandomModel, data: st.DataObject) -> None:
         with (
             mock.patch.object(native, "lanes_of_block", return_value=lanes),
             mock.patch.object(native, "values_with_room", return_value=room),
+            mock.patch.object(native, "WORTH_KEEPING", 0),
             mock.patch.object(known_values, "SMALL_WORK", small),
         ):
             made = NativeProgram(kernel, model.program, steps, model.parameters, model.features, contest)

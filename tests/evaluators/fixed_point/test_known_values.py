@@ -33,6 +33,7 @@ def each_group_alone(count: int = 8) -> Iterator[None]:
     with (
         mock.patch.object(known_values, "SMALL_WORK", 0),
         mock.patch.object(native, "values_with_room", return_value=count),
+        mock.patch.object(native, "WORTH_KEEPING", 0),
         mock.patch.object(native, "lanes_of_block", return_value=LANES),
     ):
         yield
@@ -134,6 +135,17 @@ def test_what_a_call_that_was_abandoned_may_still_write_to_is_not_used_again() -
     outputs, _, groups_run = run(made, batch)
     assert groups_run > 0
     np.testing.assert_array_equal(outputs, run_reference(batch, parameters, features, loop_steps(CHAIN)))
+
+
+@needs_compiler
+@pytest.mark.parametrize(("least", "kept"), [(0, 32), (1000, 0)])
+def test_values_are_kept_where_they_are_much_work(least: int, kept: int) -> None:
+    kernel, steps = load_kernel(), loop_steps(CHAIN)
+    assert kernel is not None
+    parameters = {"W": np.ones((3, INPUTS)), "V": np.ones((6, 3))}
+    with mock.patch.object(native, "WORTH_KEEPING", least):
+        made = NativeProgram(kernel, CHAIN, steps, parameters, np.ones((100, INPUTS)))
+    assert made._known_values.count == kept
 
 
 def test_values_are_kept_where_there_is_room_for_some() -> None:

@@ -47,7 +47,10 @@ def test_neighbours_compute_together_what_each_computes_alone(model: RandomModel
     features = np.repeat(model.features, 20, axis=0) * np.linspace(0.1, 1.0, 20 * len(model.features))[:, None]
     batch = neighbours(model.program, np.random.default_rng(seed))
     contest = float_contest(model.program, model.parameters, features, steps)[1]
-    with mock.patch.object(native, "values_with_room", return_value=8 if keeps else 0):
+    with (
+        mock.patch.object(native, "values_with_room", return_value=8 * keeps),
+        mock.patch.object(native, "WORTH_KEEPING", 0),
+    ):
         made = NativeProgram(kernel, model.program, steps, model.parameters, features, contest)
     if not made.supports(batch):
         return
