@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kilotune.codegen import ir
 from kilotune.codegen.fixed.arithmetic import Rounding
 from kilotune.codegen.fixed.shiftry import ShiftryLowering
 from kilotune.codegen.fixed.table import FixedBatch
@@ -24,6 +25,7 @@ from kilotune.evaluators.fixed_point.reference import run_reference, run_referen
 from kilotune.evaluators.fixed_point.sample_blocks import LANES
 from tests.codegen.emit.compiled import needs_compiler
 from tests.codegen.emit.random_programs import RandomModel, random_models
+from tests.codegen.fixed.programs import HERE, variable
 from tests.evaluators.fixed_point.test_step_groups import chain, neighbours, scaled
 
 
@@ -102,6 +104,35 @@ def test_what_is_quickly_computed_is_kept_when_it_is_asked_for_again() -> None:
     made, _, _ = chained()
     blocks, groups = 2, 3
     assert [run(made, scaled(CHAIN, 1))[2] for _ in range(3)] == [blocks * groups, blocks * (groups - 1), 0]
+
+
+@needs_compiler
+def test_margins_are_summed_again_where_others_have_been_summed_meanwhile() -> None:
+    """The label is where it was left; the sums are those of the candidate between, whose scores were known."""
+    kernel, random = load_kernel(), np.random.default_rng(0)
+    assert kernel is not None
+    names, roles = ("X", "V", "a", "s", "label"), (ir.Role.INPUT, ir.Role.PARAMETER, *[ir.Role.TEMPORARY] * 3)
+    variables = tuple(map(variable, names, ((1, 1), (2, 1), (1, 1), (2, 1), ()), roles))
+    x, v, a, scores, label = map(ir.whole, variables)
+    body = (ir.Relu(a, HERE, x), ir.MatMul(scores, HERE, v, a), ir.ArgMax(label, HERE, scores))
+    program = ir.Program("labels", variables, body, label, ir.ResultKind.CLASS)
+    features, parameters = random.integers(1, 16, (100, 1)) / 16.0, {"V": np.array([[0.5], [0.25]])}
+    steps = loop_steps(program)
+    contest = float_contest(program, parameters, features, steps)[1]
+    assert contest is not None
+    with each_group_alone():
+        made = NativeProgram(kernel, program, steps, parameters, features, contest)
+    # the input has three scales, of which the first one is met before the second; both give the same `a`
+    first, between, batch = (
+        ShiftryLowering(program, {}).lower(np.full((len(scales), 5), 16), scales)
+        for scales in ([[6, 14, 5, 8, 0]], [[7, 14, 5, 9, 0]], [[6, 14, 5, 10, 0], [7, 14, 5, 9, 0], [8, 14, 5, 10, 0]])
+    )
+    expected = run_reference_contest(batch, parameters, features, steps, contest)
+    assert expected[1][0] == expected[1][2] != expected[1][1]
+    for asked in (first, between, between, batch):
+        found = run(made, asked)
+    np.testing.assert_array_equal(found[0], expected[0])
+    assert found[1] == expected[1]
 
 
 @needs_compiler
