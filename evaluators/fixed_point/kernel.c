@@ -107,6 +107,10 @@ typedef struct {
     const int32_t *statics;          /* parameters that it reads */
     const int32_t *reads;            /* variables that groups before it write */
     const int32_t *kept;             /* variables that it writes and groups behind it read */
+    int32_t stored_count, source_count;
+    const int32_t *stored;           /* those, and the result where it writes it */
+    const int32_t *sources;          /* groups before it that write what it reads */
+    int32_t decides;                 /* whether margins are summed in it */
 } Group;
 
 typedef struct {
@@ -142,6 +146,9 @@ typedef struct {
     const Value *const *inputs;        /* [count], each [block_count][input_elements][LANES] */
     Value *outputs;                    /* [count][sample_count][result_size] */
     Total *margin_sums;                /* [count][3], to which the sums of contest.h are added */
+    const int64_t *input_formats;      /* [count], the same for the same features, whenever they are asked for */
+    char *memory;                      /* of known_values.h, from call to call of the same program; NULL where nothing is kept */
+    int32_t known_values;              /* how many of each group and block it has room for */
     int64_t *groups_run;               /* to which is added how many groups have run on a block: fewer where candidates come to the same */
 } Batch;
 
@@ -265,32 +272,35 @@ static void write_outputs(const Machine *m, int32_t block, Value *to)
 }
 
 #include "shared_steps.h"
+#include "known_values.h"
 
-/* All candidates on a block of samples, in the order of the plan. */
-static void run_block(Machine *m, const Batch *batch, const Plan *plan, int32_t block)
+/* All candidates on a block of samples, in the order of the plan, if there is one. */
+static void run_block(Machine *m, const Batch *batch, const Plan *plan, Known *known, int32_t block)
 {
     const Program *program = m->program;
     m->samples = samples_in(program, block);
+    if (known->clock) memset(known->held, 0, (size_t)program->group_count * sizeof *known->held);
     for (int32_t k = 0; k < batch->count && !*program->stop; k++) {
-        const int64_t i = plan->order[k].candidate;
+        const int64_t i = (known->clock ? known->order : plan->order)[k].candidate;
         m->rows = batch->rows + i * program->row_count * COLUMNS;
         m->statics = batch->statics + i * program->variable_count;
         m->packs = batch->packs + i * program->pack_count;
         m->tables = batch->tables + i * program->row_count;
         if (program->input_variable >= 0) /* nothing writes to an input */
             m->bases[program->input_variable] = (Value *)batch->inputs[i] + block * program->input_elements * LANES;
-        run_groups(m, plan, block, k);
+        if (known->clock) run_unknown(m, known, block, k);
+        else run_groups(m, plan, block, k);
         for (int sum = 0; sum < 3; sum++) batch->margin_sums[i * 3 + sum] += m->block_sums[sum];
         write_outputs(m, block, batch->outputs + i * program->sample_count * program->result_size);
     }
 }
 
-static void run_blocks(Machine *m, const Batch *batch, Plan *plan)
+static void run_blocks(Machine *m, const Batch *batch, Plan *plan, Known *known)
 {
-    put_in_order(m->program, batch, plan);
+    if (!known->clock) put_in_order(m->program, batch, plan);
     for (int32_t block = batch->first_block; block < batch->end_block && !*m->program->stop; block++) {
-        plan->is_first = block == batch->first_block && batch->count > 1 && block + 1 < batch->end_block;
-        run_block(m, batch, plan, block);
+        plan->is_first = !known->clock && block == batch->first_block && batch->count > 1 && block + 1 < batch->end_block;
+        run_block(m, batch, plan, known, block);
         if (plan->is_first) put_in_order(m->program, batch, plan);
     }
 }
@@ -300,6 +310,7 @@ int kilotune_run(const Program *program, const Batch *batch)
 {
     Machine m = {.program = program};
     Plan plan = {0};
+    Known known = {0};
     const size_t storage_bytes = (size_t)(program->storage_elements + program->most_kept + 1) * LANES * sizeof(Value);
     m.storage = aligned_alloc(64, storage_bytes);
     m.spare = m.storage + program->storage_elements * LANES;
@@ -311,14 +322,14 @@ int kilotune_run(const Program *program, const Batch *batch)
     m.indices = calloc((size_t)program->most_loops + 1, sizeof *m.indices);
     m.steps = malloc(((size_t)program->step_count + 1) * sizeof *m.steps);
     const int failed = !m.storage || !m.terms || !m.zeros || !m.bases || !m.changed || !m.block_sums || !m.indices || !m.steps ||
-                       !has_room(&plan, program, batch);
+                       !(batch->memory ? is_recalled(&known, program, batch) : has_room(&plan, program, batch));
     if (!failed) {
         memcpy(m.steps, program->steps, (size_t)program->step_count * sizeof *m.steps);
         memset(m.storage, 0, storage_bytes);
         memset(m.zeros, 0, LANES * sizeof(Value));
         for (int32_t v = 0; v < program->variable_count; v++)
             if (program->variable_offsets[v] >= 0) m.bases[v] = m.storage + program->variable_offsets[v] * LANES;
-        run_blocks(&m, batch, &plan);
+        run_blocks(&m, batch, &plan, &known);
         *batch->groups_run += m.groups_run;
     }
     free(m.storage);
@@ -330,6 +341,7 @@ int kilotune_run(const Program *program, const Batch *batch)
     free(m.indices);
     free(m.steps);
     free_plan(&plan);
+    forget(&known);
     return failed ? -1 : 0;
 }
 

@@ -126,4 +126,5 @@ def _compiled(name: str, rounding: Rounding, lanes: int) -> tuple[ctypes.CDLL, s
         return None
     loaded.library.kilotune_vector_unit.restype = ctypes.c_char_p
     loaded.library.kilotune_run.restype = ctypes.c_int
+    loaded.library.kilotune_memory_bytes.restype = ctypes.c_int64
     return loaded.library, loaded.compiler

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kilotune.codegen import ir
-from kilotune.codegen.arrays import Int32Array, IntArray
+from kilotune.codegen.arrays import IntArray
 from kilotune.codegen.distributed_loops import distributed
 from kilotune.codegen.first_fit import Block, first_fit
 from kilotune.codegen.fixed.arithmetic import Rounding
@@ -24,16 +24,6 @@ from kilotune.codegen.looped_steps import LoopedSteps, RepeatedSteps, executions
 from kilotune.codegen.straight_line import elements_of
 from kilotune.evaluators.c_structures import structures
 from kilotune.evaluators.fixed_point.compiled_steps import CompiledSteps, work_of
-from kilotune.evaluators.fixed_point.fidelity import (
-    LAST,
-    SHIFTS,
-    STEPS,
-    TINY,
-    LeastSpread,
-    MarginErrors,
-    inverse,
-    normal_tails,
-)
 from kilotune.evaluators.fixed_point.formatted import (
     FormattedData,
     ParameterAddresses,
@@ -44,6 +34,12 @@ from kilotune.evaluators.fixed_point.formatted import (
 )
 from kilotune.evaluators.fixed_point.kernel import BatchKernel
 from kilotune.evaluators.fixed_point.known_runs import KnownRun, KnownRuns, row_keys
+from kilotune.evaluators.fixed_point.known_values import (
+    WORTH_KEEPING,
+    KnownValues,
+    values_with_room,
+    without_small_groups,
+)
 from kilotune.evaluators.fixed_point.margins import Contest, MarginSums
 from kilotune.evaluators.fixed_point.sample_blocks import LANES, lanes_of_block
 from kilotune.evaluators.fixed_point.step_groups import StepGroup, grouped_parts, resumable_parts, separate_parts
@@ -102,8 +98,16 @@ class NativeProgram:
         """The share of `_terms` on all samples that a candidate does not have in common with one that differs from it in an operation."""
         # where temporaries share places, what another candidate has left behind is there only if it is the same from end to end
         boundaries = [0, len(steps.body)] if shared else separate_parts(steps).tolist()
-        groups = grouped_parts(steps, boundaries, () if contest is None else ((deciding, contest.variable),))
-        self._c_groups = (_Group * len(groups))(*map(self._group, groups))
+        beside = () if contest is None else ((deciding, contest.variable),)
+        groups = grouped_parts(steps, boundaries, beside)
+        kept = sum(steps.size(name) for group in groups for name in self._stored(group))
+        worth = not shared and self._terms >= WORTH_KEEPING * kept
+        room = values_with_room(kept * len(features) * kernel.most_bits // 8)
+        self._known_values = KnownValues(room if worth else 0)
+        if self._known_values.count:
+            groups = grouped_parts(steps, without_small_groups(boundaries, self._c_steps.work_of_parts), beside)
+        makers = {name: number for number, group in enumerate(groups) for name in group.written}
+        self._c_groups = (_Group * len(groups))(*(self._group(group, deciding, makers) for group in groups))
         self._sizes = np.array([steps.size(v.name) for v in program.variables], dtype=np.int64)
         self._most_kept = max((sum(map(steps.size, group.kept)) for group in groups), default=0)
         self._c_program = self._describe(offsets, elements)
@@ -146,8 +150,9 @@ class NativeProgram:
         margin_sums = np.zeros((count, len(MarginSums._fields), words), dtype=np.int64)
         arrays: dict[str, np.ndarray] = {"rows": batch.rows, "statics": statics, "packs": packs, "inputs": inputs}
         arrays |= {"tables": self._tables(batch), "outputs": outputs, "margin_sums": margin_sums}
-        arrays["groups_run"] = np.zeros(1, dtype=np.int64)
-        c_batch = _Batch(**{name: address_of(array) for name, array in arrays.items()})
+        arrays |= {"groups_run": np.zeros(1, dtype=np.int64), "input_formats": self._input_formats(batch)}
+        addresses = {name: address_of(array) for name, array in arrays.items()}
+        c_batch = _Batch(known_values=self._known_values.count, **addresses)
         return RunningBatch(self, batch.rounding, c_batch, arrays)
 
     @property
@@ -169,11 +174,16 @@ class NativeProgram:
         def call() -> int:
             return int(library.kilotune_run(ctypes.byref(c_program), ctypes.byref(c_batch)))
 
+        known = self._known_values
+        memory = known.take(rounding, library, c_program) if known.count else None
+        c_batch.memory = None if memory is None else address_of(memory)
         # A thread takes longer to start than a small program takes to run.
         work = c_batch.count * (c_batch.end_block - c_batch.first_block) * self.lanes * self._terms
         status = call() if work <= QUICK_TERMS else interruptible(call, flag.set)
         if status != 0:
             raise MemoryError(f"the simulator needs more memory for {self._program.name}")
+        if memory is not None:
+            known.give_back(rounding, memory)
 
     def _addresses(self, batch: FixedBatch) -> tuple[IntArray, IntArray, IntArray]:
         """Where the kernel finds parameters [candidates, variables], packed weights [candidates, packs] and features [candidates]."""
@@ -206,7 +216,17 @@ class NativeProgram:
             tables[:, row] = [found[key] for key in keys]
         return tables
 
-    def _group(self, group: StepGroup) -> ctypes.Structure:
+    def _input_formats(self, batch: FixedBatch) -> IntArray:
+        """A number of the features' format [candidates]."""
+        given = self._program.input
+        column = 0 if given is None else self._numbers[given.name]
+        return (batch.bits[:, column].astype(np.int64) << 32) + batch.scales[:, column]
+
+    def _stored(self, group: StepGroup) -> list[str]:
+        """What is of use of a group's variables when it has run."""
+        return [name for name in group.written if name in group.kept or name == self._program.result.variable]
+
+    def _group(self, group: StepGroup, deciding: int, makers: Mapping[str, int]) -> ctypes.Structure:
         starts = [*self._c_steps.starts_of_parts, len(self._c_steps)]
         given = self._program.input
         lists = {
@@ -216,6 +236,8 @@ class NativeProgram:
                 self._numbers[n] for n in group.reads if n in self._dynamic and (given is None or n != given.name)
             ],
             "kept": [self._numbers[name] for name in group.kept],
+            "stored": [self._numbers[name] for name in self._stored(group)],
+            "sources": sorted({makers[name] for name in group.reads if name in makers}),
         }
         return _Group(
             first_step=starts[group.first],
@@ -224,6 +246,9 @@ class NativeProgram:
             static_count=len(lists["statics"]),
             read_count=len(lists["reads"]),
             kept_count=len(lists["kept"]),
+            stored_count=len(lists["stored"]),
+            source_count=len(lists["sources"]),
+            decides=self._contest is not None and group.first <= deciding < group.end,
             work=sum(self._c_steps.work_of_parts[group.first : group.end]),
             reads_input=given is not None and given.name in group.reads,
             **{name: self._keep(np.array(numbers, dtype=np.int32)) for name, numbers in lists.items()},
@@ -327,42 +352,6 @@ class RunningBatch:
 def _unsigned_low(sums: IntArray) -> list[list[tuple[int, int]]]:
     """Low and high words of integers of 128 bits [candidates, sums, 2]."""
     return [[(low % (1 << 64), high) for low, high in one] for one in sums.tolist()]
-
-
-def native_tail_sums(kernel: BatchKernel, margins: Int32Array, errors: Sequence[MarginErrors]) -> list[int]:
-    """As `fidelity.tail_sums`."""
-    biases = np.array([error.bias for error in errors])
-    inverses = np.array([inverse(error.sigma) for error in errors])
-    sums, table = np.empty(len(errors), dtype=np.int64), normal_tails()
-    margins = np.ascontiguousarray(margins)
-    kernel.library().kilotune_tail_sums(
-        ctypes.c_int32(len(errors)),
-        ctypes.c_int64(len(margins)),
-        *(ctypes.c_void_p(address_of(array)) for array in (margins, biases, inverses, table)),
-        ctypes.c_int32(LAST),
-        ctypes.c_void_p(address_of(sums)),
-    )
-    return sums.tolist()
-
-
-def native_least_tail_sums(kernel: BatchKernel, margins: Int32Array, spreads: Sequence[LeastSpread]) -> list[int]:
-    """As `fidelity.least_tail_sums`."""
-    sums, shifts = np.empty(len(spreads), dtype=np.int64), np.array(SHIFTS)
-    margins, rows = np.ascontiguousarray(margins), np.array(spreads, dtype=np.float64)
-    kernel.library().kilotune_least_tail_sums(
-        ctypes.c_int32(len(spreads)),
-        ctypes.c_int64(len(margins)),
-        ctypes.c_void_p(margins.ctypes.data),
-        ctypes.c_void_p(rows.ctypes.data),
-        ctypes.c_int32(len(shifts)),
-        ctypes.c_void_p(shifts.ctypes.data),
-        ctypes.c_double(STEPS),
-        ctypes.c_double(TINY),
-        ctypes.c_void_p(normal_tails().ctypes.data),
-        ctypes.c_int32(LAST),
-        ctypes.c_void_p(sums.ctypes.data),
-    )
-    return sums.tolist()
 
 
 def split_loops(steps: LoopedSteps, contest: Contest | None) -> tuple[LoopedSteps, Contest | None]:

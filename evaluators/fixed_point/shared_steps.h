@@ -132,21 +132,21 @@ static void put_in_order(const Program *program, const Batch *batch, Plan *plan)
     }
 }
 
-/* A key of the values that a group keeps, by some elements of the first samples; not 0. */
-static uint64_t value_key(const Machine *m, const Group *group)
+/* A hash of the values of some variables, by some elements of the first samples. */
+static uint64_t values_hash(const Machine *m, const int32_t *variables, int32_t count)
 {
     typedef uint32_t __attribute__((may_alias)) Word;
     enum { WORDS = 16, WORDS_OF_ELEMENT = LANES * sizeof(Value) / sizeof(Word) };
     uint32_t sums[WORDS] = {0};
-    uint64_t key = 0;
-    for (int32_t k = 0; k < group->kept_count; k++) {
-        const int64_t elements = m->program->variable_elements[group->kept[k]], step = (elements + IN_KEY - 1) / IN_KEY;
-        const Word *from = (const Word *)m->bases[group->kept[k]];
+    uint64_t hash = 0;
+    for (int32_t k = 0; k < count; k++) {
+        const int64_t elements = m->program->variable_elements[variables[k]], step = (elements + IN_KEY - 1) / IN_KEY;
+        const Word *from = (const Word *)m->bases[variables[k]];
         for (int64_t e = 0; e < elements; e += step, from += step * WORDS_OF_ELEMENT)
             for (int w = 0; w < WORDS; w++) sums[w] = sums[w] * 0x9e3779b1u + from[w];
     }
-    for (int w = 0; w < WORDS; w++) key = mixed(key, sums[w]);
-    return key | 1;
+    for (int w = 0; w < WORDS; w++) hash = mixed(hash, sums[w]);
+    return hash;
 }
 
 static void run_group(Machine *m, int32_t block, const Group *group)
@@ -204,6 +204,6 @@ static void run_groups(Machine *m, const Plan *plan, int32_t block, int32_t k)
         }
         run_group(m, block, group);
         for (int32_t v = 0; v < group->kept_count; v++) m->changed[group->kept[v]] = 1;
-        if (plan->is_first && group->kept_count) keys[g] = value_key(m, group);
+        if (plan->is_first && group->kept_count) keys[g] = values_hash(m, group->kept, group->kept_count) | 1; /* 0 is said of those that are not known */
     }
 }

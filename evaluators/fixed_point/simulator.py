@@ -18,12 +18,8 @@ from kilotune.codegen.looped_steps import LoopedSteps, loop_steps
 from kilotune.evaluators.fixed_point.fidelity import LeastSpread, MarginErrors, least_tail_sums, tail_sums
 from kilotune.evaluators.fixed_point.kernel import BatchKernel, load_kernel, load_wide_kernel
 from kilotune.evaluators.fixed_point.margins import Contest, MarginSums
-from kilotune.evaluators.fixed_point.native import (
-    NativeProgram,
-    RunningBatch,
-    native_least_tail_sums,
-    native_tail_sums,
-)
+from kilotune.evaluators.fixed_point.native import NativeProgram, RunningBatch
+from kilotune.evaluators.fixed_point.native_tails import native_least_tail_sums, native_tail_sums
 from kilotune.evaluators.fixed_point.reference import run_reference, run_reference_contest
 
 

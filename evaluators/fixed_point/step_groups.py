@@ -1,7 +1,7 @@
 """Groups of a program's steps that run or are left out together, since candidates that come to the same run them once.
 
 The compiled kernel (`shared_steps.h`) leaves a group out where it means the same for the candidate that ran before and what it reads is the
-same: its values are then still there.
+same: its values are then still there. Of programs of few values it knows them from call to call (`known_values.h`).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class StepGroup:
     """Parts `first` to before `end` of the body of a program's steps.
 
     `rows`: the numbers of their operations; `reads`: the parameters and the input that they read, and the variables that earlier groups
-    write; `kept`: the variables that they write and later groups read.
+    write; `written`: the variables that they write; `kept`: those of them that later groups read.
     """
 
     first: int
@@ -31,6 +31,7 @@ class StepGroup:
     rows: Sequence[int]
     reads: Sequence[str]
     kept: Sequence[str]
+    written: Sequence[str]
 
 
 def grouped_parts(
@@ -49,9 +50,8 @@ def grouped_parts(
     later: set[str] = set()
     groups = []
     for (first, end), some, made, read in reversed(list(zip(spans, inside, written, reads, strict=True))):
-        groups.append(
-            StepGroup(first, end, sorted({step.row for step in some}), sorted(read - made), sorted(made & later))
-        )
+        rows = sorted({step.row for step in some})
+        groups.append(StepGroup(first, end, rows, sorted(read - made), sorted(made & later), sorted(made)))
         later |= read
     return tuple(reversed(groups))
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from kilotune.codegen.interference import find_interference
 from kilotune.codegen.looped_steps import loop_steps
 from kilotune.codegen.placement import Placer
-from kilotune.evaluators.fixed_point import native
+from kilotune.evaluators.fixed_point import known_values, native
 from kilotune.evaluators.fixed_point.first_fit import compiled_first_fit
 from kilotune.evaluators.fixed_point.kernel import load_kernel, load_wide_kernel
 from kilotune.evaluators.fixed_point.margins import float_contest
@@ -29,10 +29,19 @@ def _run(model: RandomModel, data: st.DataObject) -> None:
     for kernel in (load_kernel(), load_wide_kernel()):
         assert kernel is not None
         lanes = data.draw(st.sampled_from((LANES, MANY_LANES)))
-        with mock.patch.object(native, "lanes_of_block", return_value=lanes):
+        room, small = data.draw(st.sampled_from((0, 1, 8, 12))), data.draw(st.sampled_from((0, 20)))
+        with (
+            mock.patch.object(native, "lanes_of_block", return_value=lanes),
+            mock.patch.object(native, "values_with_room", return_value=room),
+            mock.patch.object(native, "WORTH_KEEPING", 0),
+            mock.patch.object(known_values, "SMALL_WORK", small),
+        ):
             made = NativeProgram(kernel, model.program, steps, model.parameters, model.features, contest)
         if made.supports(batch):
             made.run_contest(batch)
+            for _ in range(3):  # whatever candidates that mean the same have come to, what has been kept is read
+                running = made.prepare(batch)
+                running.go_on(range(len(batch)), running.blocks)
 
 
 def _place(model: RandomModel, data: st.DataObject) -> None:

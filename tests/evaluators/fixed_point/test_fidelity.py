@@ -22,7 +22,7 @@ from kilotune.evaluators.fixed_point.fidelity import (
 )
 from kilotune.evaluators.fixed_point.kernel import load_kernel
 from kilotune.evaluators.fixed_point.margins import Contest
-from kilotune.evaluators.fixed_point.native import native_tail_sums
+from kilotune.evaluators.fixed_point.native_tails import native_tail_sums
 from tests.codegen.emit.compiled import needs_compiler
 
 

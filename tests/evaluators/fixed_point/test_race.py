@@ -19,7 +19,7 @@ from kilotune.evaluators.fixed_point.class_scores import ClassScore
 from kilotune.evaluators.fixed_point.fidelity import least_tail_sums, margin_errors, tail_sums
 from kilotune.evaluators.fixed_point.kernel import load_kernel
 from kilotune.evaluators.fixed_point.margins import Contest, MarginSums
-from kilotune.evaluators.fixed_point.native import native_least_tail_sums
+from kilotune.evaluators.fixed_point.native_tails import native_least_tail_sums
 from kilotune.evaluators.fixed_point.race import least_spread, stages
 from kilotune.search.budget import Budget
 from kilotune.search.racing import Hurdle

@@ -39,15 +39,19 @@ def neighbours(program: ir.Program, random: np.random.Generator) -> FixedBatch:
 
 
 @needs_compiler
-@given(model=random_models(), seed=st.integers(0, 2**32 - 1))
+@given(model=random_models(), seed=st.integers(0, 2**32 - 1), keeps=st.booleans())
 @settings(max_examples=60, deadline=None)
-def test_neighbours_compute_together_what_each_computes_alone(model: RandomModel, seed: int) -> None:
+def test_neighbours_compute_together_what_each_computes_alone(model: RandomModel, seed: int, keeps: bool) -> None:
     kernel, steps = load_kernel(), loop_steps(model.program)
     assert kernel is not None
     features = np.repeat(model.features, 20, axis=0) * np.linspace(0.1, 1.0, 20 * len(model.features))[:, None]
     batch = neighbours(model.program, np.random.default_rng(seed))
     contest = float_contest(model.program, model.parameters, features, steps)[1]
-    made = NativeProgram(kernel, model.program, steps, model.parameters, features, contest)
+    with (
+        mock.patch.object(native, "values_with_room", return_value=8 * keeps),
+        mock.patch.object(native, "WORTH_KEEPING", 0),
+    ):
+        made = NativeProgram(kernel, model.program, steps, model.parameters, features, contest)
     if not made.supports(batch):
         return
     outputs, sums = made.run_contest(batch)
@@ -89,7 +93,7 @@ def test_parts_may_be_left_out_where_nothing_is_written_on_both_sides(
 
 def test_groups_say_what_they_read_and_what_is_read_of_them() -> None:
     groups = grouped_parts(loop_steps(LOOPED), [0, 2, 3])
-    assert groups == (StepGroup(0, 2, [0, 1, 2], ["X"], ["b"]), StepGroup(2, 3, [3], ["b"], []))
+    assert groups == (StepGroup(0, 2, [0, 1, 2], ["X"], ["b"], ["a", "b"]), StepGroup(2, 3, [3], ["b"], [], ["c"]))
     contested = grouped_parts(loop_steps(STRAIGHT), [0, 1, 2, 3], [(2, "a")])
     assert [(group.reads, group.kept) for group in contested] == [(["X"], ["a"]), (["a"], ["b"]), (["a", "b"], [])]
 
@@ -110,10 +114,10 @@ def test_a_loop_is_split_where_rounds_need_one_another_no_more() -> None:
     assert distributed(loop_steps(program), ("a", "b")).copies == {}
 
 
-def chain() -> ir.Program:
+def chain(inputs: int = 4) -> ir.Program:
     """A product of matrices, what is positive of it, and another one."""
     names = ("X", "W", "V", "a", "b", "c")
-    sizes = ((4, 1), (3, 4), (6, 3), (3, 1), (3, 1), (6, 1))
+    sizes = ((inputs, 1), (3, inputs), (6, 3), (3, 1), (3, 1), (6, 1))
     roles = (ir.Role.INPUT, ir.Role.PARAMETER, ir.Role.PARAMETER, *[ir.Role.TEMPORARY] * 3)
     variables = tuple(variable(*one) for one in zip(names, sizes, roles, strict=True))
     x, w, v, a, b, c = (ir.whole(one) for one in variables)
@@ -144,7 +148,10 @@ def test_values_that_are_the_same_in_the_first_block_are_computed_on_once_as_lon
         features[differing] += 0.7 / 16
     parameters = {"W": random.uniform(0.1, 0.5, (3, 4)), "V": random.uniform(-1, 1, (6, 3))}
     batch, steps = scaled(program, 8), loop_steps(program)
-    with mock.patch.object(native, "lanes_of_block", return_value=LANES):
+    with (
+        mock.patch.object(native, "lanes_of_block", return_value=LANES),
+        mock.patch.object(native, "values_with_room", return_value=0),
+    ):
         running = NativeProgram(kernel, program, steps, parameters, features).prepare(batch)
     running.go_on(range(8), running.blocks)
     np.testing.assert_array_equal(running.outputs, run_reference(batch, parameters, features, steps))
