@@ -96,22 +96,27 @@ class NativeProgram:
         parts = np.zeros(1, dtype=np.int64) if shared else resumable_parts(program, steps, deciding)
         self.own_work = float((work[-1] - work[parts]).sum()) / len(parts) * features.shape[0]
         """The share of `_terms` on all samples that a candidate does not have in common with one that differs from it in an operation."""
-        # where temporaries share places, what another candidate has left behind is there only if it is the same from end to end
-        boundaries = [0, len(steps.body)] if shared else separate_parts(steps).tolist()
-        beside = () if contest is None else ((deciding, contest.variable),)
-        groups = grouped_parts(steps, boundaries, beside)
-        kept = sum(steps.size(name) for group in groups for name in self._stored(group))
-        worth = not shared and self._terms >= WORTH_KEEPING * kept
-        room = values_with_room(kept * len(features) * kernel.most_bits // 8)
-        self._known_values = KnownValues(room if worth else 0)
-        if self._known_values.count:
-            groups = grouped_parts(steps, without_small_groups(boundaries, self._c_steps.work_of_parts), beside)
+        groups, self._known_values = self._grouped(steps, shared, deciding)
         makers = {name: number for number, group in enumerate(groups) for name in group.written}
         self._c_groups = (_Group * len(groups))(*(self._group(group, deciding, makers) for group in groups))
         self._sizes = np.array([steps.size(v.name) for v in program.variables], dtype=np.int64)
         self._most_kept = max((sum(map(steps.size, group.kept)) for group in groups), default=0)
         self._c_program = self._describe(offsets, elements)
         self._parameter_addresses = ParameterAddresses(program, self._data)
+
+    def _grouped(self, steps: LoopedSteps, shared: bool, deciding: int) -> tuple[tuple[StepGroup, ...], KnownValues]:
+        """Steps that run together, and what keeps from call to call what they have come to. `shared`: whether temporaries share places."""
+        # where temporaries share places, what another candidate has left behind is there only if it is the same from end to end
+        boundaries = [0, len(steps.body)] if shared else separate_parts(steps).tolist()
+        beside = () if self._contest is None else ((deciding, self._contest.variable),)
+        groups = grouped_parts(steps, boundaries, beside)
+        kept = sum(steps.size(name) for group in groups for name in self._stored(group))
+        worth = not shared and self._terms >= WORTH_KEEPING * kept
+        room = values_with_room(kept * len(self._features) * self._kernel.most_bits // 8)
+        known_values = KnownValues(room if worth else 0)
+        if known_values.count:
+            groups = grouped_parts(steps, without_small_groups(boundaries, self._c_steps.work_of_parts), beside)
+        return groups, known_values
 
     def supports(self, batch: FixedBatch) -> bool:
         """Whether the kernel has the widths of the batch, and its order of reads and writes is right."""
