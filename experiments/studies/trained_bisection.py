@@ -112,7 +112,7 @@ class _Bisection:
         """Until the bytes between what does and what does not are few, or enough has been trained."""
         most, fails = self.best.metrics[MEMORY], 0
         self.most_wrong = self._permitted()
-        while self.trained < MOST_TRAINED:
+        while self.trained < MOST_TRAINED and self.most_wrong >= 0.0:
             limit = next_limit(most, fails)
             if limit is None:
                 return
@@ -144,8 +144,10 @@ class _Bisection:
         return result.best.assignment if result.best is not None and result.feasible else None
 
     def _permitted(self) -> float:
-        """How many made-up inputs a smaller program may be wrong about; none where that is not known."""
-        errors = self.problem.paired_errors(self.best, self.rounded)
+        """How many made-up inputs a smaller program may be wrong about, beside the trained one of the size that rounding needs, which an
+        earlier run may have made; less than none where that is not known."""
+        trained = self.study.book.trial_of(self.problem.trained(self.rounded.assignment)) or self.best
+        errors = self.problem.paired_errors(trained, self.rounded)
         if errors is None:
             return -math.inf
         wrong, before = errors.only_first, errors.only_second

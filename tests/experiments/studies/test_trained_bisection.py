@@ -78,6 +78,7 @@ class Narrowing(Training):
     learnt_below: float = 0.0
     unread: float = 0.0
     limits: list[int] = field(default_factory=list)
+    compared_errors: list[tuple[Trial, Trial]] = field(default_factory=list)
     request: TuneRequest = field(default_factory=lambda: TuneRequest("shiftry", "narrowing", "random"))
 
     def within_memory(self, limit_bytes: int) -> Smaller:
@@ -90,6 +91,7 @@ class Narrowing(Training):
 
     def paired_errors(self, first: Trial, second: Trial) -> PairedFlips | None:
         """The first trained one is wrong 35 times and what it was rounded to 55 times, so others may be wrong 41 times."""
+        self.compared_errors += [(first, second)] if FAKE_CODES in first.assignment else []
         if FAKE_CODES not in first.assignment or first.metrics["memory_bytes"] == second.metrics["memory_bytes"]:
             swapped = FAKE_CODES in first.assignment
             return PairedFlips(1000, 1000, 30 if swapped else 50, 50 if swapped else 30, 5)
@@ -197,6 +199,27 @@ def test_what_it_has_come_to_stays_where_time_is_over(store: Store) -> None:
     smaller = problem.chosen(again).result.best
     assert smaller is not None
     assert smaller.metrics["memory_bytes"] < best.metrics["memory_bytes"]
+
+
+def test_what_may_be_lost_does_not_grow_from_run_to_run(store: Store) -> None:
+    """It is a third of what training gains at the size that rounding needs, not of what a smaller program has left of that."""
+    limit = least(trained=True) + 200.0
+    problem = narrowing(worse_below=limit)
+    study = problem.searched(store, trials=625)
+    first = problem.chosen(study).result.best
+    again = Study.resume(store, "study", problem.space)
+    assert problem.chosen(again).result.best == first
+    pairs = problem.compared_errors
+    references = [one.number for one, other in pairs if one.metrics["memory_bytes"] == other.metrics["memory_bytes"]]
+    assert len(references) == 2
+    assert len(set(references)) == 1
+
+
+def test_nothing_smaller_is_trained_where_nothing_can_be_compared(store: Store) -> None:
+    problem = narrowing()
+    problem.paired_errors = lambda first, second: None  # type: ignore[method-assign]
+    problem.chosen(problem.searched(store, trials=625))
+    assert not problem.limits
 
 
 def test_nothing_smaller_is_looked_for_where_programs_cannot_be_trained(store: Store) -> None:
