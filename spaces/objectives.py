@@ -90,7 +90,7 @@ def total_ram_bytes(metrics: Mapping[str, Any]) -> Any:
 
 
 QUANTITIES = (
-    Quantity("memory", "memory_bytes", "memory_bytes", "flash and RAM bytes"),
+    Quantity("memory", "memory_bytes", "memory_bytes", "memory bytes"),
     Quantity("flash", None, "flash_bytes", "flash bytes", option="flash_limit_bytes", example="32KiB"),
     Quantity(LINKED, None, "linked_bytes", "flash bytes linked, estimated", example="4KiB", timed=True),
     Quantity("ram", None, "ram_bytes", "RAM bytes", option="ram_limit_bytes"),

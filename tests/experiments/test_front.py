@@ -66,7 +66,7 @@ def test_a_front_is_shown_stored_and_exported_point_by_point(
     [
         (
             ("--space", "shiftry", "--front", "speed"),
-            "against flash, linked, ram, total-ram, cycles, latency, bops, each at most once; found speed",
+            "against memory, flash, linked, ram, total-ram, cycles, latency, bops, each at most once; found speed",
         ),
         (("--space", "shiftry", "--front", "cycles"), "needs --device"),
         (("--space", "shiftry", "--front", "--objective", "bops"), "no objective besides"),

@@ -165,7 +165,7 @@ def test_latency_is_an_objective(tmp_path: Path) -> None:
         (("--space", "seedot", "--limit", "cycles=1000"), "need --device"),
         (("--space", "shiftry", "--objective", "latency"), "need --device"),
         (("--space", "memory", "--device", "uno", "--objective", "latency"), "for the space memory there is no choice"),
-        (("--space", "shiftry", "--device", "uno", "--limit", "latency=20KiB"), "expected flash=SIZE"),
+        (("--space", "shiftry", "--device", "uno", "--limit", "latency=20KiB"), "expected memory=SIZE, flash=SIZE"),
         (("--space", "shiftry", "--device", "due"), "There is no device 'due'"),
     ],
 )
@@ -193,7 +193,7 @@ def test_limits_are_read(text: str, limit: tuple[str, float]) -> None:
 
 @pytest.mark.parametrize("text", ["flash=1e400", f"ram={'9' * 400}", "latency=1e999s", "cycles=1e400"])
 def test_a_limit_is_finite(text: str) -> None:
-    with pytest.raises(ValueError, match="expected flash=SIZE"):
+    with pytest.raises(ValueError, match="expected memory=SIZE, flash=SIZE"):
         parse_limit(text)
 
 
