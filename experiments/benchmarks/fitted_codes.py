@@ -18,10 +18,9 @@ import numpy as np
 
 from kilotune.codegen.fixed.table import FixedBatch
 from kilotune.evaluators.fixed_point.measuring import FixedPointEvaluator
-from kilotune.experiments.benchmarks.small_models import generated_models, write_small_model
+from kilotune.experiments.benchmarks.small_models import places_of
 from kilotune.experiments.benchmarks.stored_parameters import ALL, BUNDLED, searched
 from kilotune.experiments.problems.fixed_point.model import task_of
-from kilotune.experiments.problems.fixed_point.problem import resolve_input
 from kilotune.spaces.shiftry.fitted_space import CODES, FITTED, FittedSpace
 from kilotune.spaces.shiftry.space import ShiftrySpace
 
@@ -62,11 +61,10 @@ def main() -> None:
     print("| model | flash | rounded: flips | test differs | test | fitted: flips | test differs | test | CPU-s |")
     print("|---|---|---|---|---|---|---|---|---|")
     with tempfile.TemporaryDirectory(prefix="kilotune-fitted-") as folder:
-        small = {model.name: model for model in generated_models()} if given.generated else {}
         changes = []
-        for name in given.models or small or BUNDLED:
-            place = write_small_model(small[name], Path(folder)) if name in small else resolve_input(name)
-            line, *change = row(name, str(place), given.trials)
+        names = given.models or (() if given.generated else BUNDLED)
+        for name, place in places_of(names, given.generated, Path(folder)):
+            line, *change = row(name, place, given.trials)
             print(line, flush=True)
             changes.append(change)
     rounded, fitted, ratio = np.mean(changes, axis=0)

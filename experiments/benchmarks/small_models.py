@@ -16,6 +16,7 @@ from sklearn.neural_network import MLPClassifier
 from kilotune.codegen.arrays import FloatArray
 from kilotune.experiments.models.train.bundle import FeatureRows, TrainedModel, declarations, write_bundle
 from kilotune.experiments.models.train.split import DataSplit, cut, standardise
+from kilotune.experiments.problems.fixed_point.problem import resolve_input
 
 LIMIT = 4.0
 ACTIVATIONS = {"relu": "relu", "tanh": "tanh"}
@@ -87,6 +88,14 @@ def write_small_model(model: SmallModel, folder: Path) -> Path:
         TrainedModel(model.name, program, named, f"{model.name}\n", split.train, split.test), folder / model.name
     )
     return folder / model.name
+
+
+def places_of(names: Sequence[str], generated: bool, folder: Path) -> Iterator[tuple[str, str]]:
+    """Models by name, and where each is: bundled ones and folders, or `generated`, of these, all where none is named. They are written into
+    the folder as they are come to."""
+    small = {model.name: model for model in generated_models()} if generated else {}
+    for name in names or small:
+        yield name, str(write_small_model(small[name], folder) if name in small else resolve_input(name))
 
 
 def _layers(model: SmallModel, split: DataSplit) -> list[tuple[FloatArray, FloatArray]]:

@@ -16,11 +16,11 @@ from pathlib import Path
 
 import numpy as np
 
-from kilotune.experiments.benchmarks.small_models import generated_models, write_small_model
+from kilotune.experiments.benchmarks.small_models import places_of
 from kilotune.experiments.benchmarks.stored_parameters import ALL, BUNDLED
 from kilotune.experiments.problems.building import build_problem
 from kilotune.experiments.problems.fixed_point.model import ANY
-from kilotune.experiments.problems.fixed_point.problem import ModelProblem, resolve_input
+from kilotune.experiments.problems.fixed_point.problem import ModelProblem
 from kilotune.experiments.requests.request import TuneRequest
 from kilotune.experiments.studies.command_time import CommandTime
 from kilotune.experiments.studies.tuning import run
@@ -74,11 +74,10 @@ def main() -> None:
     print("| model | rounded | train, test | delivered | train, test | share | CPU-s |")
     print("|---|---|---|---|---|---|---|")
     with tempfile.TemporaryDirectory(prefix="kilotune-smaller-") as folder:
-        small = {model.name: model for model in generated_models()} if given.generated else {}
         found = []
-        for name in given.models or small or BUNDLED:
-            place = write_small_model(small[name], Path(folder)) if name in small else resolve_input(name)
-            line, figures = row(name, str(place), given.drop, given.trials, given.seed)
+        names = given.models or (() if given.generated else BUNDLED)
+        for name, place in places_of(names, given.generated, Path(folder)):
+            line, figures = row(name, place, given.drop, given.trials, given.seed)
             print(line, flush=True)
             found += [figures] if figures else []
     share, rounded, delivered = np.mean(found, axis=0)

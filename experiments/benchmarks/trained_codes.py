@@ -20,10 +20,9 @@ import numpy as np
 from kilotune.codegen.fixed.table import FixedBatch
 from kilotune.evaluators.fixed_point.fresh_inputs import Finalist, paired_errors
 from kilotune.evaluators.fixed_point.measuring import FixedPointEvaluator
-from kilotune.experiments.benchmarks.small_models import generated_models, write_small_model
+from kilotune.experiments.benchmarks.small_models import places_of
 from kilotune.experiments.benchmarks.stored_parameters import ALL, BUNDLED, flash_of_8_and_16, searched
 from kilotune.experiments.problems.fixed_point.model import ANY, task_of
-from kilotune.experiments.problems.fixed_point.problem import resolve_input
 from kilotune.spaces.shiftry.fitted_space import CODES, FITTED, TRAINED, FittedSpace
 from kilotune.spaces.shiftry.space import ShiftrySpace
 
@@ -80,11 +79,10 @@ def main() -> None:
     )
     print("|---|---|---|---|---|---|---|---|")
     with tempfile.TemporaryDirectory(prefix="kilotune-trained-") as folder:
-        small = {model.name: model for model in generated_models()} if given.generated else {}
         found = []
-        for name in given.models or small or BUNDLED:
-            place = write_small_model(small[name], Path(folder)) if name in small else resolve_input(name)
-            line, tested = row(name, str(place), given.share, given.trials, given.seed)
+        names = given.models or (() if given.generated else BUNDLED)
+        for name, place in places_of(names, given.generated, Path(folder)):
+            line, tested = row(name, place, given.share, given.trials, given.seed)
             print(line, flush=True)
             found += [tested] if tested else []
     means = zip(("rounded", "fitted", "trained", "delivered"), np.mean(found, axis=0), strict=True)

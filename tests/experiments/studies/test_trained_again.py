@@ -24,18 +24,23 @@ def _store(tmp_path: Path) -> Store:
     return open_store(f"sqlite:///{tmp_path / 'studies.db'}")
 
 
-@pytest.mark.parametrize(("wrong", "is_trained"), [(0, True), (10, True), (15, True), (40, False)])
-def test_what_loses_the_samples_themselves_is_not_delivered(wrong: int, is_trained: bool, store: Store) -> None:
-    """Others get 10 of them wrong. With much noise classes are where they are not."""
-    problem = Training(Finished(Rounded(4, 5, 0)), fewest, wrong_samples=wrong)
+def chosen_of(problem: Training, store: Store, is_trained: bool) -> tuple[Trial, str]:
+    """The best of a search, of which the trained one is delivered or not, and what is said."""
     study = problem.searched(store)
     before, found = study.result().best, problem.chosen(study)
     assert before is not None
+    assert found.said is not None
     assert (found.result.best != before) == is_trained
     assert problem.kept(study) == found.result.best
+    return before, found.said
+
+
+@pytest.mark.parametrize(("wrong", "is_trained"), [(0, True), (10, True), (15, True), (40, False)])
+def test_what_loses_the_samples_themselves_is_not_delivered(wrong: int, is_trained: bool, store: Store) -> None:
+    """Others get 10 of them wrong. With much noise classes are where they are not."""
+    before, said = chosen_of(Training(Finished(Rounded(4, 5, 0)), fewest, wrong_samples=wrong), store, is_trained)
     if not is_trained:
-        assert found.said is not None
-        assert f"it is wrong on more of the training samples than trial {before.number}, which stays" in found.said
+        assert f"it is wrong on more of the training samples than trial {before.number}, which stays" in said
 
 
 @pytest.mark.parametrize(
@@ -52,16 +57,10 @@ def test_what_loses_the_samples_themselves_is_not_delivered(wrong: int, is_train
 def test_what_holds_for_no_other_samples_is_not_delivered(
     unseen: PairedFlips | None, is_trained: bool, store: Store
 ) -> None:
-    problem = Training(Finished(Rounded(4, 5, 0)), fewest, unseen=unseen)
-    study = problem.searched(store)
-    before, found = study.result().best, problem.chosen(study)
-    assert before is not None
-    assert (found.result.best != before) == is_trained
-    assert problem.kept(study) == found.result.best
+    before, said = chosen_of(Training(Finished(Rounded(4, 5, 0)), fewest, unseen=unseen), store, is_trained)
     if not is_trained:
-        assert found.said is not None
-        assert "trained with either half of the training samples it gives 57 of the others another class" in found.said
-        assert f"and trial {before.number}, which stays, 25" in found.said
+        assert "trained with either half of the training samples it gives 57 of the others another class" in said
+        assert f"and trial {before.number}, which stays, 25" in said
 
 
 def test_what_cannot_be_trained_becomes_no_trial(store: Store) -> None:
