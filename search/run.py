@@ -238,12 +238,14 @@ class Run:
         return True
 
     def _recall(self, waiting: dict[int, tuple[CandidateKey, Assignment]]) -> None:
-        """Record what is known from earlier studies."""
+        """Record what is known from earlier studies, where that changes no trial: of a round that the budget ends in only the beginning
+        counts, whatever is known of the rest, and what may have been censored here is measured again."""
         if self._recalls is None:
             return
-        numbers = list(waiting)
-        found = self._recalls.recall([candidate for _, candidate in waiting.values()])
-        known = sorted(found)[: int(min(self._trials_left(), len(found)))]
+        numbers = list(waiting)[: int(min(self._trials_left(), len(waiting)))]
+        found = self._recalls.recall([waiting[number][1] for number in numbers])
+        hurdle = self._round_hurdle
+        known = [at for at, one in sorted(found.items()) if hurdle is None or not hurdle.is_out(dict(one.metrics))]
         measured = [waiting.pop(numbers[position]) for position in known]
         self._take_in([numbers[position] for position in known], measured, [found[position] for position in known])
 

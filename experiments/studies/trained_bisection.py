@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 from kilotune.evaluators.executors.in_process import InProcessExecutor
 from kilotune.experiments.presentation.wording import counted
@@ -22,7 +22,7 @@ from kilotune.experiments.problems.problem import NarrowsMemory, Problem
 from kilotune.experiments.studies.command_time import endless, made_in_time, unheard
 from kilotune.experiments.studies.finished_finalists import is_whole, record_new
 from kilotune.experiments.studies.measured_finalists import MeasuredFinalists, keep_finalist, with_best
-from kilotune.experiments.studies.trained_finalists import learnt_by_heart, trained_trial, trains_delivered
+from kilotune.experiments.studies.trained_finalists import learnt_by_heart, saying, trained_trial, trains_delivered
 from kilotune.search.budget import Budget
 from kilotune.search.front import Ranking
 from kilotune.search.space import Assignment, Trial
@@ -60,9 +60,9 @@ def smaller_trained(
     tell: Callable[[str], None] = unheard,
     left_s: Callable[[], float] = endless,
 ) -> MeasuredFinalists | None:
-    """The smallest trained candidate that bisection finds within the permitted loss, kept with the study, of which it becomes a trial. None
-    where nothing is trained, memory is not what is to be least, or nothing smaller does. `is_over` may end it at any time, with what it has
-    come to; `left_s`: seconds until then."""
+    """The smallest trained candidate that bisection finds within the permitted loss, kept with the study, of which it becomes a trial; what
+    was chosen where nothing smaller does; and a sentence that says so, and whether it came to its end. None where nothing is trained or
+    memory is not what is to be least. `is_over` may end it at any time, with what it has come to; `left_s`: seconds until then."""
     if not isinstance(problem, NarrowsMemory) or not trains_delivered(problem):
         return None
     best = chosen.result.best
@@ -73,19 +73,34 @@ def smaller_trained(
     in_order = study.book.best_first(Ranking.of(study.space), is_whole)
     rounded = next((trial for trial in in_order if not problem.is_trained(trial.assignment)), best)
     bisection = _Bisection(problem, study, best, rounded, tell, left_s)
-    made_in_time(is_over, bisection.run)
+    ended = made_in_time(is_over, bisection.run) is not None
+    said = _said_of(study, bisection, ended)
     if bisection.best is best:
-        return None
+        return chosen if said is None else saying(chosen, said)
     record_new(study, [bisection.best])
     smallest = study.book.trial_of(bisection.best.assignment) or bisection.best
     keep_finalist(study, smallest, study.result().best or best, also_if_proved=True)
     before, now = (f"{trial.metrics[MEMORY]:.0f}" for trial in (best, smallest))
-    said = (
-        f"Trial {smallest.number} takes {now} bytes of memory for {before} of trial {best.number}, in formats that training makes good: "
-        f"of {counted(bisection.trained, 'smaller program')} trained the smallest within what may be lost and as right on made-up inputs."
+    takes = f"Trial {smallest.number} takes {now} bytes of memory for {before} of trial {best.number}, in formats that training makes good."
+    found = saying(chosen, takes if said is None else f"{takes} {said}")
+    return replace(found, result=with_best(chosen.result, smallest, problem.space.objectives[0]))
+
+
+def _said_of(study: Study, bisection: _Bisection, ended: bool) -> str | None:
+    """A sentence on how the bisection went; None where nothing can be compared."""
+    trained = counted(bisection.trained, "smaller program")
+    if not ended:
+        why = "was interrupted" if study.stopped else "was not ended in time"
+        how = "goes on" if study.stopped else "goes on with a larger --budget"
+        return f"Looking for smaller programs that training makes good {why}, with {trained} trained: `tune resume {study.name}` {how}."
+    if bisection.best is not bisection.first:
+        return f"Of {trained} trained it is the smallest within what may be lost and as right on made-up inputs."
+    if bisection.most_wrong < 0.0:
+        return None
+    return (
+        f"No smaller program that training makes good was found: {trained} trained, none within what may be lost and as right on made-up "
+        "inputs."
     )
-    said = said if chosen.said is None else f"{chosen.said} {said}"
-    return MeasuredFinalists(with_best(chosen.result, smallest, problem.space.objectives[0]), said)
 
 
 def next_limit(most: float, fails: int) -> int | None:
@@ -97,7 +112,7 @@ def next_limit(most: float, fails: int) -> int | None:
 @dataclass
 class _Bisection:
     """`best`: the smallest so far that does; `rounded`: the best that is not trained; `trained`: how many were; `most_wrong`: of how many
-    made-up inputs one may be wrong, known from `run` on."""
+    made-up inputs one may be wrong, known from `run` on; `first`: the best before it."""
 
     problem: NarrowsMemory
     study: Study
@@ -107,20 +122,25 @@ class _Bisection:
     left_s: Callable[[], float]
     trained: int = 0
     most_wrong: float = 0.0
+    first: Trial = field(init=False)
 
-    def run(self) -> None:
-        """Until the bytes between what does and what does not are few, or enough has been trained."""
+    def __post_init__(self) -> None:
+        self.first = self.best
+
+    def run(self) -> bool:
+        """Until the bytes between what does and what does not are few, or enough has been trained: to its end, always."""
         most, fails = self.best.metrics[MEMORY], 0
         self.most_wrong = self._permitted()
         while self.trained < MOST_TRAINED and self.most_wrong >= 0.0:
             limit = next_limit(most, fails)
             if limit is None:
-                return
+                break
             found = self._trained_within(limit)
             if found is not None and self._does(found):
                 self.best, most = found, min(limit, found.metrics[MEMORY])
             else:
                 fails = limit
+        return True
 
     def _trained_within(self, limit: int) -> Trial | None:
         """The trained candidate of the most precise one within so many bytes; None where none is found."""

@@ -120,7 +120,7 @@ def _trained(
     if known is not None and known.number in (best.number, untrained.number):
         return None
     if reason is not None:
-        return _saying(chosen, f"Trial {untrained.number} was not trained: {reason}.")
+        return saying(chosen, f"Trial {untrained.number} was not trained: {reason}.")
     tell("training the weights of what was found with the labels")
     trained = made_in_time(is_over, partial(trained_trial, problem, study, untrained.assignment, left_s))
     if trained is None:
@@ -132,14 +132,14 @@ def _trained(
         trained = study.book.trial_of(trained.assignment) or trained
     said = f"Trial {trained.number} is trial {untrained.number} trained with the labels"
     if not _is_within(problem, study, trained):
-        return _saying(chosen, f"{said}, and breaks a limit.")
+        return saying(chosen, f"{said}, and breaks a limit.")
     if chosen.result.feasible and chosen.kept:
         _keep_though_ranked_after(study, best)
         verdict = made_in_time(is_over, partial(_verdict, problem, best, trained))
         if verdict is None and is_over():
             return _not_in_time(study, chosen, untrained)
         if verdict is None or not verdict.is_better:
-            return None if verdict is None else _saying(chosen, f"{said}: {verdict.said}")
+            return None if verdict is None else saying(chosen, f"{said}: {verdict.said}")
         said += f": {verdict.said}"
     else:
         said += ", which breaks a limit that the trained one keeps."
@@ -224,15 +224,16 @@ def _not_in_time(study: Study, chosen: MeasuredFinalists, best: Trial) -> Measur
     """What was chosen, where training has not ended: of a budget in seconds it has what the search and other finalists leave of
     nine tenths."""
     if study.stopped:
-        return _saying(
+        return saying(
             chosen,
             f"Training the weights of trial {best.number} was interrupted: `tune resume {study.name}` does it.",
         )
     said = f"There was no time to train the weights of trial {best.number}: a larger --budget of `tune resume {study.name}` leaves more."
-    return _saying(chosen, said)
+    return saying(chosen, said)
 
 
-def _saying(chosen: MeasuredFinalists, said: str) -> MeasuredFinalists:
+def saying(chosen: MeasuredFinalists, said: str) -> MeasuredFinalists:
+    """What was chosen, and a sentence after what is said of it."""
     return replace(chosen, said=_after(chosen, said))
 
 

@@ -63,6 +63,22 @@ def test_a_second_study_measures_only_what_is_new(tmp_path: Path) -> None:
     assert longer.trials()[:150] == first.trials()
 
 
+@pytest.mark.parametrize("trials", [3, 40, 57])
+def test_a_budget_in_trials_ends_at_the_same_ones_whatever_is_known(tmp_path: Path, trials: int) -> None:
+    """Of the round in which it ends an earlier study knows the last candidates, and none of the others."""
+    cold, _ = search(SLOW, tmp_path / "empty.db", "random", trials)
+    assert [trial.number for trial in cold.trials()] == list(range(trials))
+    longer, _ = search(SLOW, tmp_path / "longer.db", "random", 400)
+    cache = EvaluationCache(tmp_path / "late.db")
+    executor = CachingExecutor(Counting(SLOW, None), SLOW, cache)
+    executor.submit(0, [trial.assignment for trial in longer.trials()[trials - 2 :]])
+    executor.results(1.0)
+    executor.close()
+    warm, measured = search(SLOW, tmp_path / "late.db", "random", trials)
+    assert measured == trials - 2
+    assert warm.trials() == cold.trials()
+
+
 def test_another_problem_shares_nothing(tmp_path: Path) -> None:
     cache = tmp_path / "evaluations.db"
     search(SLOW, cache)

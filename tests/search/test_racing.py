@@ -107,6 +107,29 @@ def test_who_asks_for_nothing_still_has_to_beat_the_best() -> None:
     assert not hurdle.is_out({"loss": 9.0, "cost": 0.5})
 
 
+class Knows(InProcessExecutor):
+    """Recalls every second candidate of a round from an earlier study that has censored none."""
+
+    recalled = 0
+
+    def recall(self, candidates: Sequence[Assignment]) -> dict[int, Measurement]:
+        known = dict(list(enumerate(self._space.evaluate(candidates)))[1::2])
+        self.recalled += len(known)
+        return known
+
+
+@pytest.mark.parametrize("strategy", ["local", "refine"])
+def test_what_an_earlier_study_knows_changes_no_trial(strategy: str) -> None:
+    """Some are censored in the one search and known in the other."""
+    space = problem(RacingProblem, 3)
+    cold = run(space, 300, 3, strategy)
+    assert any(trial.measurement.censored for trial in cold.trials())
+    study, executor = Study(space, strategy, 3), Knows(space)
+    study.run(executor, Budget(trials=300))
+    assert executor.recalled > 50
+    assert facts(study) == facts(cold)
+
+
 @pytest.mark.parametrize("seed", range(4))
 def test_the_same_candidates_are_proposed_and_the_same_ones_are_best(seed: int) -> None:
     raced = run(problem(RacingProblem, seed), 900, seed)

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from kilotune.evaluators.fixed_point.fresh_inputs import PairedFlips
 from kilotune.experiments.models.catalogue import resolve_model
+from kilotune.experiments.presentation.wording import counted
 from kilotune.experiments.problems.building import build_problem
 from kilotune.experiments.problems.fixed_point.problem import ModelProblem
 from kilotune.experiments.requests.request import TuneRequest
@@ -183,7 +184,11 @@ def test_what_was_chosen_stays_where_nothing_smaller_does(options: dict[str, Any
     assert found.result.best is not None
     assert found.result.best.assignment == problem.trained(before.assignment)
     assert found.said is not None
-    assert "made good" not in found.said
+    tried = 0 if problem.unread else len(problem.limits)
+    assert (
+        f"No smaller program that training makes good was found: {counted(tried, 'smaller program')} trained"
+        in found.said
+    )
     assert problem.kept(study) == found.result.best
     limits = problem.limits
     assert limits == sorted(limits), "after the first each is nearer to what does"
@@ -196,12 +201,31 @@ def test_what_it_has_come_to_stays_where_time_is_over(store: Store) -> None:
     best = found.result.best
     assert best is not None
     assert problem.limits[0] < best.metrics["memory_bytes"] <= problem.limits[1] < least(trained=False)
+    assert found.said is not None
+    assert f"Trial {best.number} takes" in found.said
+    assert (
+        "was not ended in time, with 2 smaller programs trained: `tune resume study` goes on with a larger --budget"
+        in found.said
+    )
     problem.until_over = 1000
     again = Study.resume(store, "study", problem.space)
     assert problem.kept(again) == best
     smaller = problem.chosen(again).result.best
     assert smaller is not None
     assert smaller.metrics["memory_bytes"] < best.metrics["memory_bytes"]
+
+
+def test_one_that_is_interrupted_before_anything_smaller_does_says_so(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    problem = narrowing(until_over=0)
+    study = problem.searched(store, trials=625)
+    monkeypatch.setattr(Study, "stopped", True)
+    found = problem.chosen(study, is_over=lambda: len(problem.limits) > 0)
+    assert found.result.best is not None
+    assert found.result.best.metrics["memory_bytes"] == least(trained=False)
+    assert found.said is not None
+    assert "was interrupted, with 0 smaller programs trained: `tune resume study` goes on." in found.said
 
 
 def test_what_may_be_lost_does_not_grow_from_run_to_run(store: Store) -> None:
