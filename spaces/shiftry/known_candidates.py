@@ -203,7 +203,7 @@ class KnownCandidates:
         dearer = (known[None, :, :-1] > np.maximum(costs, self._cheapest)[:, None, :] + 1e-9).any(axis=2)
         best = np.where(dearer, np.inf, known[None, :, -1]).min(axis=1)
         most = 2 * self.largest_feasible or 2 * float(known[:, -1].max())
-        ahead = np.log(np.minimum(best, 8 * most + 1e-30) / np.maximum(squares, 1e-30))
+        ahead = np.log(np.clip(best, 1e-30, 8 * most + 1e-30) / np.maximum(squares, 1e-30))
         inside = (costs <= self._most_costs).all(axis=1) & (squares <= most)
         return np.asarray(np.where(inside, ahead, -np.inf))
 

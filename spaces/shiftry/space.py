@@ -14,10 +14,20 @@ from functools import cached_property
 from kilotune.evaluators.fixed_point.measuring import MARGIN_ERROR
 from kilotune.search.fingerprint import fingerprint
 from kilotune.search.flat_state import FlatState
-from kilotune.search.space import Assignment, CandidateModel, Direction, Objective, Option, Procedure, Trial
+from kilotune.search.space import (
+    Assignment,
+    CandidateModel,
+    Direction,
+    Metrics,
+    Objective,
+    Option,
+    Procedure,
+    Trial,
+)
 from kilotune.spaces.shiftry.candidates import ShiftryCandidates
 from kilotune.spaces.shiftry.front_search import search_front
 from kilotune.spaces.shiftry.known_candidates import FrontQuestion
+from kilotune.spaces.shiftry.least_search import search_least
 from kilotune.spaces.shiftry.limited_search import search_within_limits
 from kilotune.spaces.shiftry.procedure import perform_search
 from kilotune.spaces.shiftry.within_limits import first_within
@@ -95,8 +105,7 @@ class ShiftrySpace(ShiftryCandidates):
         """Where a front ends: what the candidate of 16 bits everywhere costs, and where precision is no longer worth having."""
         if not self.options.front:
             return None
-        first = {decision.name: decision.options[0] for decision in self.decisions}
-        costs = self.costs([first])[0]
+        costs = self._costs_of_first
         return (*(max(costs[metric], 1.0) for metric in self.options.fronted), max(self.most_imprecise, 1e-9))
 
     def start(self) -> FlatState:
@@ -115,10 +124,10 @@ class ShiftrySpace(ShiftryCandidates):
         return perform_search(self)
 
     def core(self) -> dict[str, list[Option]] | None:
-        """The paper's formats, where others are offered besides."""
-        papers = {d.name: self.papers_formats(d.name) for d in self.format_decisions}
-        if all(len(papers[d.name]) == len(d.options) for d in self.format_decisions):
+        """The paper's formats, where others are offered besides and no opening is better begun with all."""
+        if not self._offers_more or self._seeks_least:
             return None
+        papers = {d.name: self.papers_formats(d.name) for d in self.format_decisions}
         return {d.name: papers.get(d.name, list(d.options)) for d in self.decisions}
 
     @property
@@ -131,10 +140,35 @@ class ShiftrySpace(ShiftryCandidates):
         return search_front(self, FrontQuestion.whole(self.objectives, self.reference_point), seed)
 
     def opening(self, seed: int) -> Procedure | None:
-        """Under limits, where more is offered than the paper's formats: the search for a front, at the limits."""
-        if not self.options.precision_leads or self.core() is None or not self.limits_are_costs:
+        """Where more is offered than the paper's formats: the search for a front, at the limits under limits, and closing in on the least
+        cost where that is asked for within a permitted loss."""
+        if self._seeks_least:
+            return search_least(self, seed)
+        if not self.options.precision_leads or not self._offers_more or not self.limits_are_costs:
             return None
         return search_within_limits(self, seed)
+
+    @cached_property
+    def _offers_more(self) -> bool:
+        return any(len(self.papers_formats(d.name)) < len(d.options) for d in self.format_decisions)
+
+    @cached_property
+    def _seeks_least(self) -> bool:
+        """Whether a cost that is known without a run is to be the least, with formats that take less than the paper's."""
+        takes_less = self.options.narrow or self.options.codebook
+        if self.options.front or self.options.precision_leads or not (takes_less and self._offers_more):
+            return False
+        first, second = self.objectives[:2]
+        return second.metric == self.precision_metric and first.metric in self._costs_of_first
+
+    @property
+    def worst_precision(self) -> float:
+        """From where on nothing keeps the permitted loss: all samples in another class, or ten times the permitted loss of values."""
+        return float(len(self.task.features)) if self.classifies else max(10.0 * self.options.permitted_loss, 1e-9)
+
+    @property
+    def _costs_of_first(self) -> Metrics:
+        return self.costs([{decision.name: decision.options[0] for decision in self.decisions}])[0]
 
     def narrowings(self) -> list[Assignment]:
         """Candidates of which each has all variables at the same width, as far as they are offered it, each in the first format of it that
@@ -147,8 +181,8 @@ class ShiftrySpace(ShiftryCandidates):
     @property
     def limits_are_costs(self) -> bool:
         """Whether all limits are on what is known of candidates without running them."""
-        first = self.costs([{decision.name: decision.options[0] for decision in self.decisions}])[0]
-        return all(limit.metric in first for limit in self.constraints)
+        known = self._costs_of_first
+        return all(limit.metric in known for limit in self.constraints)
 
     def model(self, trials: Sequence[Trial]) -> CandidateModel:
         """Bitwidths and scales as a CP-SAT model; see `spaces.shiftry.model`."""

@@ -113,7 +113,6 @@ def test_refine_opens_with_it_where_more_is_offered_than_the_papers_formats() ->
         space = ShiftrySpace(task, ShiftryOptions(narrow=narrow, flash_limit_bytes=60))
         opening = space.opening(1)
         assert (opening is not None) == narrow
-    assert ShiftrySpace(task, ShiftryOptions(narrow=True)).opening(0) is None
     assert ShiftrySpace(task, ShiftryOptions(narrow=True, front=("flash",))).opening(0) is None
     assert opening is not None
     study = Study(space, "refine", 1)
