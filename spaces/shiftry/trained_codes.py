@@ -64,8 +64,8 @@ BATCH = 64
 """Samples a step."""
 
 RUNS_A_SAMPLE = 16
-"""Runs of fixed-point programs that a descent takes at the most, for each sample of a training: a run takes a twentieth to an eightieth of its
-time (perceptrons, recurrent networks)."""
+"""Runs of fixed-point programs that moves of single codes take at the most, for each sample of a training. Such a run takes a twentieth to
+an eightieth of what a sample of a training does (perceptrons, recurrent networks)."""
 
 RATE = 0.006
 """How far Adam moves a weight in a step at first, as a share of its parameter's root mean square."""
