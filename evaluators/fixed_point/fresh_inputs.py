@@ -70,7 +70,7 @@ def paired_flips(first: Finalist, second: Finalist) -> PairedFlips | None:
     """Two programs of a classifier on the same made-up inputs like the samples, which are those of the first; the other one may be of a
     smaller model. None for a program that returns no class, and where it touches so much that there is no time for LEAST_PAIRED of
     them."""
-    task, count = first.samples.task, _affordable(first.samples)
+    task, count = first.samples.task, affordable_inputs(first.samples)
     if count < LEAST_PAIRED:
         return None
     inputs = similar_inputs(task.features, count, PAIRED_SEED)
@@ -81,7 +81,7 @@ def paired_flips(first: Finalist, second: Finalist) -> PairedFlips | None:
 def paired_errors(first: Finalist, second: Finalist) -> PairedFlips | None:
     """As `paired_flips`, but counted is who gives an input another class than the label of the sample that it is made of, which is that of
     the first program's samples with noise. None, too, where these have no labels."""
-    task, count = first.samples.task, _affordable(first.samples)
+    task, count = first.samples.task, affordable_inputs(first.samples)
     if count < LEAST_PAIRED or task.targets is None:
         return None
     inputs, labels = labelled_inputs(task.features, task.targets, count, LABELLED_NOISE, PAIRED_SEED)
@@ -97,7 +97,7 @@ def sample_errors(first: Finalist, second: Finalist) -> PairedFlips:
     return paired(len(labels), left, right)
 
 
-def _affordable(samples: FixedPointEvaluator) -> int:
+def affordable_inputs(samples: FixedPointEvaluator) -> int:
     """On how many made-up inputs programs of a classifier can be compared; none of other programs."""
     task = samples.task
     if task.program.result_kind is not ir.ResultKind.CLASS:

@@ -97,8 +97,12 @@ class CodeFitting:
             ordered = [weights[i] for i in rng.permutation(len(weights))]
             for start in range(0, len(ordered), MEASURED_TOGETHER):
                 asked = ordered[start : start + MEASURED_TOGETHER]
-                near = [around[weight] for weight in asked] if beside_values else self._beside(batch, encodings, asked)
-                moves = _moves(encodings, asked, near)
+                near = (
+                    [around[weight] for weight in asked]
+                    if beside_values
+                    else codes_beside(self._formats, batch, encodings, asked)
+                )
+                moves = moves_to(encodings, asked, near)
                 left -= len(moves)
                 if left < 0:
                     return encodings
@@ -147,23 +151,11 @@ class CodeFitting:
 
     def _around(self, batch: FixedBatch) -> Iterator[tuple[Weight, NearCodes]]:
         """The code below every weight that may move, and the one above; of sparse matrices only stored weights move."""
-        encodings = self.given(batch)
-        for column, values in stored_parameters(self._formats):
-            if column not in encodings:
-                continue
-            below, above = encodings[column].around(values, int(batch.scales[0, column]))
-            sparse = self._formats.task.program.variables[column].sparse
-            for place in np.flatnonzero(values).tolist() if sparse else range(values.size):
-                yield Weight(column, place), (int(below.reshape(-1)[place]), int(above.reshape(-1)[place]))
-
-    def _beside(
-        self, batch: FixedBatch, encodings: Mapping[int, ParameterEncoding], weights: Sequence[Weight]
-    ) -> list[NearCodes]:
-        """The codes beside those that some weights have."""
-        values, scales = dict(stored_parameters(self._formats)), batch.scales[0].tolist()
-        return [
-            encodings[w.column].beside(code_of(encodings, w), values[w.column], int(scales[w.column])) for w in weights
-        ]
+        encodings, values, scales = self.given(batch), dict(stored_parameters(self._formats)), batch.scales[0].tolist()
+        near = {column: encodings[column].around(values[column], int(scales[column])) for column in encodings}
+        for weight in weights_that_move(self._formats, encodings):
+            below, above = near[weight.column]
+            yield weight, (int(below.reshape(-1)[weight.place]), int(above.reshape(-1)[weight.place]))
 
     def _bettered(
         self,
@@ -193,7 +185,24 @@ class CodeFitting:
         return np.array([metrics[evaluator.additive_error] for metrics in measured])
 
 
-def _moves(
+def weights_that_move(formats: ShiftryCandidates, encodings: Mapping[int, ParameterEncoding]) -> Iterator[Weight]:
+    """Every weight of the parameters that have encodings; of sparse matrices only stored ones."""
+    for column, values in stored_parameters(formats):
+        if column in encodings:
+            sparse = formats.task.program.variables[column].sparse
+            for place in np.flatnonzero(values).tolist() if sparse else range(values.size):
+                yield Weight(column, place)
+
+
+def codes_beside(
+    formats: ShiftryCandidates, batch: FixedBatch, encodings: Mapping[int, ParameterEncoding], weights: Sequence[Weight]
+) -> list[NearCodes]:
+    """The codes beside those that some weights of a single candidate have."""
+    values, scales = dict(stored_parameters(formats)), batch.scales[0].tolist()
+    return [encodings[w.column].beside(code_of(encodings, w), values[w.column], int(scales[w.column])) for w in weights]
+
+
+def moves_to(
     encodings: Mapping[int, ParameterEncoding], weights: Sequence[Weight], near: Sequence[NearCodes]
 ) -> list[CodeMove]:
     """What moves each weight to either of the codes near it that it does not have."""

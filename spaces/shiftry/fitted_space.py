@@ -50,8 +50,9 @@ SEMANTICS = 4
 they end on either side of their weights; 3: flips are expected by what happens on inputs that they are not fitted to, too; 4: fitted are
 the margins, on inputs with small ones, instead of the flips to be expected."""
 
-TRAINING_SEMANTICS = 1
-"""Version of how codes are trained, part of the fingerprint where they are."""
+TRAINING_SEMANTICS = 2
+"""Version of how codes are trained, part of the fingerprint where they are. 2: where a trained candidate is less right than the float
+model, single codes are moved."""
 
 
 class FittedSpace:

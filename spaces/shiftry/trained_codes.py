@@ -40,6 +40,7 @@ from kilotune.spaces.shiftry.fitted_codes import with_encodings
 from kilotune.spaces.shiftry.format_values import FormatValues
 from kilotune.spaces.shiftry.formats import DEMOTED_BITS
 from kilotune.spaces.shiftry.given_codes import given_codes
+from kilotune.spaces.shiftry.label_descent import descended
 from kilotune.spaces.shiftry.label_loss import chances, cross_entropy, smoothed
 from kilotune.spaces.shiftry.met_samples import has_met
 from kilotune.spaces.shiftry.trained_parameter import TrainedParameter
@@ -61,6 +62,10 @@ MOST_EXECUTED, MOST_OPERATIONS = 2000, 4e6
 
 BATCH = 64
 """Samples a step."""
+
+RUNS_A_SAMPLE = 16
+"""Runs of fixed-point programs that moves of single codes take at the most, for each sample of a training. Such a run takes a twentieth to
+an eightieth of what a sample of a training does (perceptrons, recurrent networks)."""
 
 RATE = 0.006
 """How far Adam moves a weight in a step at first, as a share of its parameter's root mean square."""
@@ -161,7 +166,8 @@ class CodeTraining:
         if right >= self._formats.evaluator.float_metrics[score]:
             return found
         other = _Training(self, batch, given).encodings(steps, LITTLE)
-        return other if self._measured(batch, other)[score] >= right else found
+        better = other if self._measured(batch, other)[score] >= right else found
+        return descended(self._formats, batch, better, RUNS_A_SAMPLE * steps * BATCH)
 
     def _measured(self, batch: FixedBatch, encodings: Mapping[int, ParameterEncoding]) -> Metrics:
         """What a single candidate is like on the training samples with other codes."""
