@@ -37,7 +37,7 @@ LEAST_SHARE = 0.001
 """The share of the worst precision that a program counts as at the least which is more precise: one may be as precise as can be."""
 
 
-class Least(Costed, Protocol):
+class CostSeeking(Costed, Protocol):
     """A space whose first objective is a cost and whose second is precision, a loss."""
 
     @property
@@ -52,7 +52,7 @@ class Least(Costed, Protocol):
         """Candidates from the widest to the narrowest."""
 
 
-def search_least(space: Least, seed: int) -> Procedure:
+def search_least(space: CostSeeking, seed: int) -> Procedure:
     """Batches of candidates that have not been measured; ends when a search for a front has brought nothing better that keeps what is
     permitted, or all have been measured."""
     search = _Closing(space, seed)
@@ -66,7 +66,7 @@ def search_least(space: Least, seed: int) -> Procedure:
 class _Unbound:
     """A space of which only limits on costs bound a front."""
 
-    space: Least
+    space: CostSeeking
     constraints: tuple[Constraint, ...]
 
     @property
@@ -98,7 +98,7 @@ class _Unbound:
 class _Closing:
     """`asked_about`: the rank of the best when the last front was asked for."""
 
-    space: Least
+    space: CostSeeking
     seed: int
     best: tuple[Rank, Trial] | None = None
     asked_about: Rank | None = None

@@ -18,7 +18,7 @@ from kilotune.search.study import Study
 from kilotune.spaces.shiftry import least_search
 from kilotune.spaces.shiftry.candidates import ShiftryOptions
 from kilotune.spaces.shiftry.known_candidates import FrontQuestion
-from kilotune.spaces.shiftry.least_search import NEARLY_LEAST, PATIENCE, WIDE, Least, search_least
+from kilotune.spaces.shiftry.least_search import NEARLY_LEAST, PATIENCE, WIDE, CostSeeking, search_least
 from kilotune.spaces.shiftry.space import ShiftrySpace
 from tests.spaces.shiftry.test_front_search import Widths
 from tests.spaces.small_network import small_network
@@ -85,7 +85,7 @@ def test_each_front_is_what_is_cheaper_than_the_best_and_nearly_as_precise(monke
     asked = list[tuple[FrontQuestion, int]]()
     search_front, space = least_search.search_front, Permitted(9, 2, most=10.0)
 
-    def heard(space: Least, question: FrontQuestion, seed: int) -> object:
+    def heard(space: CostSeeking, question: FrontQuestion, seed: int) -> object:
         asked.append((question, seed))
         assert space.constraints == (Constraint("bytes", math.inf),), "none on what is measured"
         return search_front(space, question, seed)
