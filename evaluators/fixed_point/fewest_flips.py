@@ -65,7 +65,7 @@ def fewest_flips(finalists: Sequence[Finalist], expected: Sequence[float]) -> Fe
         best_first = left[np.argsort(likely, kind="stable")]
         if met == last:
             return FewestFlips(int(best_first[0]), most, met)
-        left, end = np.sort(best_first[: len(left) // 2]), min(2 * met, last)
+        left, end = best_first[: len(left) // 2], min(2 * met, last)
 
 
 def _affordable(finalists: Sequence[Finalist]) -> int:

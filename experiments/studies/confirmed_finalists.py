@@ -23,7 +23,7 @@ from kilotune.experiments.studies.measured_finalists import (
     measured_finalists,
     with_best,
 )
-from kilotune.experiments.studies.ranked_finalists import keep_ranked, losses_before_precision, ranked_finalist
+from kilotune.experiments.studies.ranked_finalists import keep_ranked, losses_in_common, ranked_finalist
 from kilotune.experiments.studies.trained_bisection import smaller_trained
 from kilotune.experiments.studies.trained_finalists import delivered_before, trained_finalist, trains_delivered
 from kilotune.search.front import Ranking
@@ -122,8 +122,8 @@ def _is_surely_better(found: PairedFlips) -> bool:
 
 
 def _differ_in_precision(study: Study, result: Result, best: Trial, answer: Trial) -> bool:
-    """Whether both keep all limits, and precision is the first of the objectives in which they may differ."""
-    ranking, before = Ranking.of(study.space), losses_before_precision(study, result)
-    if before is None or ranking.violation(answer.measurement):
+    """Whether both keep all limits, and flips on new inputs are the first in which they may differ."""
+    ranking, common = Ranking.of(study.space), losses_in_common(study, result)
+    if common is None or ranking.violation(answer.measurement):
         return False
-    return ranking.losses(best.measurement)[:before] == ranking.losses(answer.measurement)[:before]
+    return ranking.losses(best.measurement)[:common] == ranking.losses(answer.measurement)[:common]

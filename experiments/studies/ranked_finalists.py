@@ -30,15 +30,16 @@ from kilotune.search.space import Trial, asks_for_front
 from kilotune.search.study import Study
 
 
-def losses_before_precision(study: Study, result: Result) -> int | None:
-    """How many objectives come before precision, where candidates may be told apart by it: they keep all limits, no front is asked for and
-    no time, which the device tells, and the precision of the best is not proved."""
+def losses_in_common(study: Study, result: Result) -> int | None:
+    """How many losses, the first ones, candidates must have in common to be told apart by flips on new inputs: those before precision, and
+    where the best has been proved to be expected to flip the fewest samples, these as well. None where they are not told apart: some
+    limit is not kept, a front is asked for, or time, which the device tells."""
     names = [objective.metric for objective in study.space.objectives]
     whole = asks_for_front(study.space)
     if whole or names[0] in TIMED or not result.feasible or PRECISION not in names:
         return None
     before = names.index(PRECISION)
-    return None if before == 0 and result.proved else before
+    return 1 if before == 0 and result.proved else before
 
 
 def ranked_finalist(
@@ -52,10 +53,10 @@ def ranked_finalist(
     """The result with that candidate as its best, which may be the best of the search. None where candidates are finished, which compares
     them, and where there is nothing to choose or no time for it. `paper`: the procedure's answer. Nothing is kept (`keep_ranked`), since
     another comparison follows."""
-    best, before = result.best, losses_before_precision(study, result)
-    if best is None or before is None or not isinstance(problem, RanksByFlips) or finishes_finalists(problem):
+    best, common = result.best, losses_in_common(study, result)
+    if best is None or common is None or not isinstance(problem, RanksByFlips) or finishes_finalists(problem):
         return None
-    alike = list(itertools.islice(_alike(study, best, before, paper), MOST_RANKED))
+    alike = list(itertools.islice(_alike(study, best, common, paper), MOST_RANKED))
     if len(alike) < 2:
         return None
     tell("running the best candidates on made-up inputs")
@@ -86,18 +87,21 @@ def keep_ranked(study: Study, ranked: MeasuredFinalists, result: Result, is_over
     return True
 
 
-def _alike(study: Study, best: Trial, before: int, paper: Trial | None) -> Iterator[Trial]:
-    """The best and those of the same losses before precision, the most precise first, one of each precision; without the procedure's
-    answer, unless that is the best."""
+def _alike(study: Study, best: Trial, common: int, paper: Trial | None) -> Iterator[Trial]:
+    """The best and those of the same first losses, so many, the most precise first, one of each precision; without the procedure's answer
+    and what is as precise, unless that is the best."""
     ranking = Ranking.of(study.space)
+
+    def precision(trial: Trial) -> Rank:
+        """Under limits margins tell apart what flips nothing."""
+        return ranking.losses(trial.measurement)[: max(2, common + 1)]
+
     answer = None if paper is None else study.book.trial_of(paper.assignment)
-    known = set[Rank]()
+    known = set[Rank]() if answer is None or precision(answer) == precision(best) else {precision(answer)}
     for trial in study.book.best_first(ranking, is_whole):
-        losses = ranking.losses(trial.measurement)
-        if losses[:before] != ranking.losses(best.measurement)[:before]:
+        precise = precision(trial)
+        if precise[:common] != precision(best)[:common]:
             return
-        is_answer = answer is not None and trial.number == answer.number != best.number
-        precise = losses[: max(2, before + 1)]  # under limits margins tell apart what flips nothing
-        if not is_answer and precise not in known:
+        if precise not in known:
             known.add(precise)
             yield trial

@@ -34,8 +34,8 @@ SAMPLES = 100
 
 @dataclass
 class Rates:
-    """Stands for evaluators of one model; its programs are the share of inputs that they flip, and flip the next one whenever
-    that makes one more. `met`: how many inputs each program was executed on, by call."""
+    """Stands for evaluators of one model; its programs are the share of inputs that they flip, or one for each round, and flip the next
+    one whenever that makes one more. `met`: how many inputs each program was executed on, by call."""
 
     features: int = 1
     touched: int = 1
@@ -59,7 +59,8 @@ class Rates:
         count = len(task.features)
         self.inputs.append(task.features)
 
-        def run(rate: float) -> np.ndarray:
+        def run(program: float | Sequence[float]) -> np.ndarray:
+            rate = program if isinstance(program, float) else program[len(self.inputs) - 1]
             self.met.append((rate, count))
             return np.diff(np.floor(rate * np.arange(count + 1) + 1e-9)).reshape(1, count, 1)
 
@@ -74,7 +75,9 @@ def _task() -> Any:
 TASK = _task()
 
 
-def of_rates(model: Rates, rates: Sequence[float], expected: Sequence[float] | None = None) -> FewestFlips | None:
+def of_rates(
+    model: Rates, rates: Sequence[float | Sequence[float]], expected: Sequence[float] | None = None
+) -> FewestFlips | None:
     programs: list[Any] = [Finalist(model, rate) for rate in rates]  # type: ignore[arg-type]
     return fewest_flips(programs, [1.0] * len(rates) if expected is None else expected)
 
@@ -98,6 +101,12 @@ def test_each_half_of_the_programs_meets_as_many_inputs_again() -> None:
     assert (
         0.4 < np.mean([one in noisy for one in model.inputs[0][:, 0].tolist()]) < 0.6
     )  # of both kinds from the first on
+
+
+def test_flips_of_all_rounds_count() -> None:
+    """The last inputs alone would choose another one."""
+    rounds = [(0.02, 0.02), (0.0, 0.03), (0.5, 0.0), (0.5, 0.0)]
+    assert of_rates(Rates(), rounds) == FewestFlips(1, 4, 2 * FIRST_INPUTS)
 
 
 def test_what_is_expected_decides_where_counts_do_not_and_not_where_they_do() -> None:

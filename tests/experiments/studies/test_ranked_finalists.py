@@ -99,10 +99,17 @@ def test_what_is_likely_to_flip_the_fewest_of_those_as_cheap_is_taken_and_kept()
     assert f"by 2500 made-up ones; trial {ranked[0].number} is the best by the samples" in found.said
 
 
+@dataclass(frozen=True)
+class AskingForFront(Classifying):
+    """Of which the whole front is asked for."""
+
+    reference_point: tuple[float, ...] = (14.0, 14.0, 14.0)
+
+
 @pytest.mark.parametrize(
     "space",
     [
-        replace(SPACE, objectives=(FLIPS, MEMORY, CYCLES)),  # whose best is proved
+        AskingForFront(3, 4, 0),
         replace(SPACE, objectives=(CYCLES, MEMORY, FLIPS)),
         replace(SPACE, objectives=(MEMORY, CYCLES)),
         replace(SPACE, constraints=(Constraint("memory_bytes", 9),)),
@@ -141,6 +148,18 @@ def test_margins_tell_apart_what_flips_as_many_under_limits() -> None:
     assert {numbers_of(trial)[0] for trial in ranked} == {10}  # the smallest of each
 
 
+def test_where_the_fewest_expected_flips_are_proved_only_as_few_are_ranked() -> None:
+    space = replace(SPACE, objectives=(FLIPS, CYCLES, MEMORY))
+    study = searched(space)
+    assert study.result().proved
+    problem = Ranking(space, lambda count: count - 1, AS_MANY)
+    assert numbers_of(problem.chosen(study).result.best) == (10, 10, 13)
+    assert [numbers_of(trial) for trial in problem.ranked[0]] == [(10, 10, cycles) for cycles in (10, 11, 12, 13)]
+    for answer, kept in (((11, 10, 12), True), ((10, 11, 10), False)):  # which flips as few, and which more
+        paper = trial_of(study, *answer)
+        assert (problem.chosen(study, paper).result.best == paper == problem.kept(study)) == kept
+
+
 def test_no_more_are_ranked_than_are_looked_at() -> None:
     space = Classifying(3, 12, 0, objectives=(FLIPS, CYCLES, MEMORY), constraints=())
     study = Study(space, "random", 1)
@@ -156,7 +175,11 @@ def test_what_is_taken_is_compared_with_the_procedures_answer(pair: PairedFlips 
     answer, last = trial_of(study, 10, 12, 11), trial_of(study, 10, 13, 10)
     problem = Ranking(SPACE, lambda count: count - 1, pair)
     found = problem.chosen(study, replace(answer, number=99))
-    assert answer not in problem.ranked[0]
+    assert [numbers_of(trial)[1] for trial in problem.ranked[0]] == [
+        10,
+        11,
+        13,
+    ]  # without what is as precise as the answer
     assert problem.compared == [(last, answer)]
     assert found.result.best == problem.kept(study) == (last if delivers else answer)
 
@@ -168,6 +191,7 @@ def test_where_the_procedures_answer_is_the_best_by_the_samples_others_are_compa
     for pair, best in ((SURELY, trial_of(study, 10, 13, 10)), (AS_MANY, answer)):
         problem = Ranking(SPACE, lambda count: count - 1, pair)
         assert problem.chosen(study, answer).result.best == best == problem.kept(study)
+        assert problem.ranked[0][0] == answer
     assert Ranking(SPACE, lambda count: 0, AS_MANY).chosen(study, answer).result.best == answer
 
 
