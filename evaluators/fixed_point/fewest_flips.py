@@ -47,9 +47,10 @@ class FewestFlips(NamedTuple):
 
 
 def fewest_flips(finalists: Sequence[Finalist], expected: Sequence[float]) -> FewestFlips | None:
-    """Of programs of a classifier, the most promising first, and their flips to be expected of as many inputs as there are training
-    samples, which what is counted corrects (`fidelity.flips_after_count`). The inputs are like the samples of the first one; others may be
-    of smaller models. None for programs that return no class, and where there is no time for two of them."""
+    """Which of the programs of a classifier, the most promising first, is likely to flip the fewest inputs. `expected`: their flips to be
+    expected of as many inputs as there are training samples, which what is counted corrects (`fidelity.flips_after_count`). The inputs are
+    like the samples of the first one; others may be of smaller models. None for programs that return no class, and where there is no time
+    for two of them."""
     most = _affordable(finalists)
     if most < 2:
         return None

@@ -101,7 +101,7 @@ def test_what_is_likely_to_flip_the_fewest_of_those_as_cheap_is_taken_and_kept()
 
 @dataclass(frozen=True)
 class AskingForFront(Classifying):
-    """Of which the whole front is asked for."""
+    """The whole front is asked for."""
 
     reference_point: tuple[float, ...] = (14.0, 14.0, 14.0)
 
