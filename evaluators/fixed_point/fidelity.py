@@ -135,17 +135,22 @@ def inverse(sigma: float) -> float:
 
 def expected_flips(tails: Sequence[int], disagreements: IntArray) -> FloatArray:
     """Flips [candidates] to be expected on as many other samples of the same kind, by two estimates: what normal errors would flip
-    (`tails`: of `tail_sums`), and what did flip (`disagreements`).
+    (`tails`: of `tail_sums`), and what did flip (`disagreements`)."""
+    expected = np.array(tails, dtype=np.float64) / WHOLE
+    return np.asarray(np.round(flips_after_count(expected, disagreements), DECIMALS), dtype=np.float64)
+
+
+def flips_after_count(expected: FloatArray, counted: IntArray) -> FloatArray:
+    """Flips [candidates] to be expected of as many further inputs, of which so many were `expected` before so many were `counted`.
 
     With the first, E, as the mean of a gamma prior of shape SHAPE and the second, D, as a Poisson count the posterior's mean is
     E (SHAPE + D) / (SHAPE + E): a few flips are told by the errors, which do not tie, many by their count. Where
     errors are anything but normal (one input in a hundred wraps around) E may be next to nothing, so the result
     is not less than the count allows, D less twice its own deviation.
     """
-    expected = np.array(tails, dtype=np.float64) / WHOLE
-    posterior = expected * (SHAPE + disagreements) / (SHAPE + expected)
-    least = disagreements - 2.0 * np.sqrt(disagreements.astype(np.float64))
-    return np.asarray(np.round(np.maximum(posterior, least), DECIMALS), dtype=np.float64)
+    posterior = expected * (SHAPE + counted) / (SHAPE + expected)
+    least = counted - 2.0 * np.sqrt(counted.astype(np.float64))
+    return np.asarray(np.maximum(posterior, least), dtype=np.float64)
 
 
 def expected_error(errors: FloatArray) -> FloatArray:

@@ -6,8 +6,8 @@
 `record`: local search from the paper's procedure (`refine`), on the bundled classifiers and small ones that are trained here, ranked by the
 flips to be expected and, as it was before, by the disagreements on the training samples; within 2 and 0.5 points of the float
 model's training accuracy, and within 1 and 1.4 times the least flash that the model can have. `show`: test disagreements with the
-float model of the best found, and of what is delivered (the procedure's answer, where the best is not surely more precise), against those
-of the procedure's answer in the same setting, a pair a model and seed.
+float model of the best found, of what is taken of the best ones on made-up inputs (`ranked`), and of what is delivered (the procedure's
+answer, where that is not surely more precise), against those of the procedure's answer in the same setting, a pair a model and seed.
 """
 
 from __future__ import annotations
@@ -25,13 +25,16 @@ import numpy as np
 
 from kilotune.codegen.bundle import Bundle, load_bundle
 from kilotune.evaluators.executors.in_process import InProcessExecutor
+from kilotune.evaluators.fixed_point.fewest_flips import FewestFlips, fewest_flips
 from kilotune.evaluators.fixed_point.fresh_inputs import Finalist, PairedFlips, paired_flips
 from kilotune.evaluators.fixed_point.measuring import FixedPointEvaluator, Task
 from kilotune.experiments.benchmarks.small_models import generated_models, public_models, write_small_model
 from kilotune.experiments.models.catalogue import resolve_model
 from kilotune.experiments.problems.fixed_point.model import task_of
 from kilotune.experiments.studies.command_time import never
-from kilotune.experiments.studies.confirmed_finalists import confirmed_finalist
+from kilotune.experiments.studies.confirmed_finalists import chosen_finalist
+from kilotune.experiments.studies.measured_finalists import MeasuredFinalists
+from kilotune.experiments.studies.ranked_finalists import ranked_finalist
 from kilotune.search.budget import Budget
 from kilotune.search.procedure import run_procedure
 from kilotune.search.result import Result
@@ -84,13 +87,21 @@ class Comparable:
         one, other = (Finalist(self.space.evaluator, self.space.lower([t.assignment])) for t in (first, second))
         return paired_flips(one, other)
 
+    def fewest_flips(self, trials: Sequence[Trial]) -> FewestFlips | None:
+        """Which is likely to flip the fewest inputs."""
+        programs = [Finalist(self.space.evaluator, self.space.lower([trial.assignment])) for trial in trials]
+        return fewest_flips(programs, [trial.metrics[METRICS[1]] for trial in trials])
 
-def delivered(space: RankedBy, study: Study, result: Result, answer: Trial) -> Trial:
-    """What `tune` delivers of a study that found something."""
-    chosen = confirmed_finalist(Comparable(space), study, result, answer, never)  # type: ignore[arg-type]
-    best = result.best if chosen is None else chosen.result.best
+
+def ranked_and_delivered(space: RankedBy, study: Study, result: Result, answer: Trial) -> tuple[Trial, Trial]:
+    """What is taken on made-up inputs of a study that found something, and what `tune` delivers."""
+    problem: Any = Comparable(space)
+    ranked = ranked_finalist(problem, study, result, answer, never) or MeasuredFinalists(result)
+    chosen = chosen_finalist(problem, study, result, answer, never)
+    taken, best = ranked.result.best, chosen.result.best
+    assert taken is not None
     assert best is not None
-    return best
+    return taken, best
 
 
 def settings(task: Task) -> Iterator[tuple[str, ShiftryOptions]]:
@@ -116,10 +127,10 @@ def measured(space: RankedBy, test: FixedPointEvaluator, trial: Trial) -> dict[s
     }
 
 
-def p_of_difference(row: dict[str, Any]) -> float:
-    """Whether the best found and the procedure's answer change the class of test samples equally often: McNemar's exact test,
-    two-sided, on those that only one of them changes."""
-    best, paper = (set(row[who]["test_flipped"]) for who in ("best", "procedure"))
+def p_of_difference(row: dict[str, Any], who: str = "best") -> float:
+    """Whether the best found, or another one of the row, and the procedure's answer change the class of test samples equally often:
+    McNemar's exact test, two-sided, on those that only one of them changes."""
+    best, paper = (set(row[one]["test_flipped"]) for one in (who, "procedure"))
     fewer, more = sorted((len(best - paper), len(paper - best)))
     return min(1.0, 2.0 * sign_test_p(fewer, more))
 
@@ -137,6 +148,7 @@ def rows_of(name: str, bundle: Bundle, seeds: int, trials: int, metrics: Sequenc
                 result = study.run(InProcessExecutor(space), Budget(trials=trials))
                 if answer is None or result.best is None or not result.feasible:
                     continue
+                taken, chosen = ranked_and_delivered(space, study, result, answer)
                 yield {
                     "model": name,
                     "setting": words,
@@ -144,7 +156,8 @@ def rows_of(name: str, bundle: Bundle, seeds: int, trials: int, metrics: Sequenc
                     "seed": seed,
                     "test_samples": len(test_task.features),
                     "best": measured(space, test, result.best),
-                    "delivered": measured(space, test, delivered(space, study, result, answer)),
+                    "ranked": measured(space, test, taken),
+                    "delivered": measured(space, test, chosen),
                     "procedure": measured(space, test, answer),
                 }
 
@@ -198,17 +211,17 @@ def line(rows: Sequence[dict[str, Any]], who: str = "best") -> str:
     )
 
 
-def told_apart(rows: Sequence[dict[str, Any]]) -> str:
+def told_apart(rows: Sequence[dict[str, Any]], who: str = "best") -> str:
     """How many of the pairs differ by more than luck, and what they are expected to flip of the test samples, which does not tie."""
-    pairs = [row for row in rows if same_bytes(row) and "test_flipped" in row["best"]]
+    pairs = [row for row in rows if same_bytes(row) and "test_flipped" in row[who]]
     counts = {"fewer": [0, 0], "more": [0, 0]}
     expected = [0, 0, 0]
     for row in pairs:
-        x, y = (row[who]["test_disagreements"] for who in ("best", "procedure"))
+        x, y = (row[one]["test_disagreements"] for one in (who, "procedure"))
         if x != y:
             side = counts["fewer" if x < y else "more"]
-            side[0], side[1] = side[0] + 1, side[1] + (p_of_difference(row) < SIGNIFICANCE)
-        x, y = (round(row[who]["test_expected_flips"], 3) for who in ("best", "procedure"))
+            side[0], side[1] = side[0] + 1, side[1] + (p_of_difference(row, who) < SIGNIFICANCE)
+        x, y = (round(row[one]["test_expected_flips"], 3) for one in (who, "procedure"))
         expected[(x > y) - (x < y) + 1] += 1
     told = ", ".join(
         f"{side} in {n} ({sure} of them told apart by McNemar's test)" for side, (n, sure) in counts.items()
@@ -231,11 +244,11 @@ def show(paths: Sequence[Path]) -> None:
             print(f"  {words}: {line([row for row in of_metric if row['setting'] == words])}")
         print(f"  all: {line(of_metric)}")
         if metric == METRICS[1]:
-            for words in dict.fromkeys(row["setting"] for row in of_metric):
-                print(
-                    f"  delivered, {words}: {line([row for row in of_metric if row['setting'] == words], 'delivered')}"
-                )
-            print(f"  delivered, all: {line(of_metric, 'delivered')}")
+            for who in ("ranked", "delivered"):
+                for words in dict.fromkeys(row["setting"] for row in of_metric):
+                    print(f"  {who}, {words}: {line([row for row in of_metric if row['setting'] == words], who)}")
+                print(f"  {who}, all: {line(of_metric, who)}")
+            print(f"  ranked: {told_apart(of_metric, 'ranked')}")
         print(f"  {told_apart(of_metric)}")
     ranked = [row for row in rows if row["metric"] == METRICS[1] and same_bytes(row)]
     worse = sum(row["best"]["expected_flips"] > row["procedure"]["expected_flips"] for row in ranked)

@@ -12,6 +12,7 @@ from kilotune.search.space import Assignment, Metrics, Space, Trial
 
 if TYPE_CHECKING:
     from kilotune.evaluators.device import Device
+    from kilotune.evaluators.fixed_point.fewest_flips import FewestFlips
     from kilotune.evaluators.fixed_point.fresh_inputs import PairedFlips
     from kilotune.evaluators.on_device import DeviceMeasurement
     from kilotune.experiments.presentation.section import Section
@@ -77,6 +78,14 @@ class ComparesFlips(Protocol):
 
     def paired_flips(self, first: Trial, second: Trial) -> PairedFlips | None:
         """Whose class either changes; None where nothing is classified, and where that would take too long."""
+
+
+@runtime_checkable
+class RanksByFlips(Protocol):
+    """Ability: of many candidates that classify it can be told which is likely to change the fewest classes of new inputs."""
+
+    def fewest_flips(self, trials: Sequence[Trial]) -> FewestFlips | None:
+        """Which of them, the most promising first; None where nothing is classified, and where that would take too long."""
 
 
 @runtime_checkable

@@ -9,7 +9,7 @@ The test alone does not do: who flips 20 where the other flips 40 is better beyo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 
 from kilotune.evaluators.fixed_point.fresh_inputs import PairedFlips
@@ -18,18 +18,17 @@ from kilotune.experiments.studies.command_time import endless, made_in_time, nev
 from kilotune.experiments.studies.finished_finalists import finished_finalist
 from kilotune.experiments.studies.linked_finalists import linked_finalist
 from kilotune.experiments.studies.measured_finalists import (
-    PRECISION,
-    TIMED,
     MeasuredFinalists,
     keep_finalist,
     measured_finalists,
     with_best,
 )
+from kilotune.experiments.studies.ranked_finalists import keep_ranked, losses_in_common, ranked_finalist
 from kilotune.experiments.studies.trained_bisection import smaller_trained
 from kilotune.experiments.studies.trained_finalists import delivered_before, trained_finalist, trains_delivered
 from kilotune.search.front import Ranking
 from kilotune.search.result import Result
-from kilotune.search.space import Trial, asks_for_front
+from kilotune.search.space import Trial
 from kilotune.search.statistics import SIGNIFICANCE, chance_of_more, sign_test_p
 from kilotune.search.study import Study
 
@@ -74,12 +73,14 @@ def _untrained_finalist(
     if linked is not None:
         return linked
     finished = finished_finalist(problem, study, result, is_over, tell)
-    best = result if finished is None else finished.result
-    return (
-        confirmed_finalist(problem, study, best, paper, is_over, tell)
-        or finished
-        or measured_finalists(problem, study, result, paper, is_over, tell)
-    )
+    ranked = None if finished else ranked_finalist(problem, study, result, paper, is_over, tell)
+    best = (finished or ranked or MeasuredFinalists(result)).result
+    compared = confirmed_finalist(problem, study, best, paper, is_over, tell) or finished
+    if compared is not None:
+        return compared
+    if ranked is not None and keep_ranked(study, ranked, result, is_over):
+        return ranked
+    return measured_finalists(problem, study, result, paper, is_over, tell)
 
 
 def confirmed_finalist(
@@ -121,20 +122,8 @@ def _is_surely_better(found: PairedFlips) -> bool:
 
 
 def _differ_in_precision(study: Study, result: Result, best: Trial, answer: Trial) -> bool:
-    """Whether both keep all limits, no front is asked for and no time, which the device tells, and of the objectives precision is the first
-    in which they may differ."""
-    space, ranking = study.space, Ranking.of(study.space)
-    whole = asks_for_front(space)
-    names: Sequence[str] = [objective.metric for objective in ranking.objectives]
-    if (
-        whole
-        or names[0] in TIMED
-        or not result.feasible
-        or ranking.violation(answer.measurement)
-        or PRECISION not in names
-    ):
+    """Whether both keep all limits, and flips on new inputs are the first in which they may differ."""
+    ranking, common = Ranking.of(study.space), losses_in_common(study, result)
+    if common is None or ranking.violation(answer.measurement):
         return False
-    before = names.index(PRECISION)
-    if before == 0 and result.proved:
-        return False
-    return ranking.losses(best.measurement)[:before] == ranking.losses(answer.measurement)[:before]
+    return ranking.losses(best.measurement)[:common] == ranking.losses(answer.measurement)[:common]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Self
@@ -22,6 +22,7 @@ from kilotune.evaluators.cost_model import Timing
 from kilotune.evaluators.device import Device
 from kilotune.evaluators.devices import cost_table, device_from_json
 from kilotune.evaluators.fixed_point.class_scores import ClassScore
+from kilotune.evaluators.fixed_point.fewest_flips import FewestFlips, fewest_flips
 from kilotune.evaluators.fixed_point.fresh_inputs import (
     Finalist,
     PairedFlips,
@@ -245,6 +246,10 @@ class TunedModel:
     def paired_flips(self, first: Trial, second: Trial) -> PairedFlips | None:
         """Whose class two candidates change on the same made-up inputs (`evaluators.fixed_point.fresh_inputs`)."""
         return paired_flips(*map(self._finalist, (first, second)))
+
+    def fewest_flips(self, trials: Sequence[Trial]) -> FewestFlips | None:
+        """Which candidate is likely to change the fewest classes of new inputs (`evaluators.fixed_point.fewest_flips`)."""
+        return fewest_flips([self._finalist(trial) for trial in trials], [t.metrics["expected_flips"] for t in trials])
 
     def paired_errors(self, first: Trial, second: Trial) -> PairedFlips | None:
         """To how many of the same made-up inputs two candidates give another class than the label of the sample that they are like."""
