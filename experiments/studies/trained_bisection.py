@@ -97,6 +97,8 @@ def _said_of(study: Study, bisection: _Bisection, ended: bool) -> str | None:
         return f"Of {trained} trained it is the smallest within what may be lost and as right on made-up inputs."
     if bisection.most_wrong < 0.0:
         return None
+    if not bisection.trained:
+        return "Of less memory no program was found that may be trained."
     return (
         f"No smaller program that training makes good was found: {trained} trained, none within what may be lost and as right on made-up "
         "inputs."

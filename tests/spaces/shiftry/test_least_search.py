@@ -130,6 +130,9 @@ def test_what_fails_is_left_aside() -> None:
     [
         (ShiftryOptions(), False),
         (ShiftryOptions(narrow=True), True),
+        (ShiftryOptions(codebook=True), False),  # every parameter is too small for one
+        (ShiftryOptions(narrow=True, wide=True), False),
+        (ShiftryOptions(narrow=True, offsets=True), False),
         (ShiftryOptions(narrow=True, front=("flash",)), False),
         (ShiftryOptions(narrow=True, flash_limit_bytes=60), False),
     ],
