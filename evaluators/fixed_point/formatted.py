@@ -82,6 +82,7 @@ class FormattedData:
         self._inputs: dict[StoredFormat, np.ndarray] = {}
         self._input_addresses: dict[StoredFormat, int] = {}
         self._tables: dict[tuple[object, ...], int] = {}
+        self._entries_by_argument: dict[tuple[object, ...], np.ndarray] = {}
         self._kept: list[object] = []  # what C points to
 
     def pack_number(self, weights: Weights) -> int:
@@ -153,14 +154,35 @@ class FormattedData:
     def _made_table(self, operation: ir.TableFunction, key: TableKey, function: Exponential, rounding: Rounding) -> int:
         short = key.argument_bits <= 8
         arguments = np.arange(1 << (8 if short else 16)).astype(np.int8 if short else np.int16).astype(np.int64)
-        results = evaluate_function(operation, scale_down(arguments, key.shift_a, rounding), function, rounding)
-        entries = wrap(scale_down(results, key.shift_out, rounding), key.bits).astype(self._value)
+        scaled = scale_down(arguments, key.shift_a, rounding)
+        if short or key.shift_a < 0:
+            entries = self._entries(operation, key, function, rounding, scaled)
+        else:
+            entries = self._entries_of_16_bits(operation, key, function, rounding)[scaled + (1 << 15)]
         if short:
             halves = [(entries & 0xFF).astype(np.uint8), (entries >> 8 & 0xFF).astype(np.uint8)]
             entries = np.concatenate([entries, *(half.view(np.int16) for half in halves)])
         table = _Table(self._address(entries), short_arguments=short, short_results=key.bits <= 8)
         self._kept.append(table)
         return ctypes.addressof(table)
+
+    def _entries_of_16_bits(
+        self, operation: ir.TableFunction, key: TableKey, function: Exponential, rounding: Rounding
+    ) -> np.ndarray:
+        """The entries for all scaled arguments of 16 bits, ascending: tables of many scales have these, and to compute them takes long."""
+        known = (type(operation), id(function), rounding, key.shift_out, key.bits)
+        if known not in self._entries_by_argument:
+            made = self._entries(operation, key, function, rounding, np.arange(-1 << 15, 1 << 15))
+            self._kept.append(function)  # as above
+            self._entries_by_argument[known] = made
+        return self._entries_by_argument[known]
+
+    def _entries(
+        self, operation: ir.TableFunction, key: TableKey, function: Exponential, rounding: Rounding, scaled: IntArray
+    ) -> np.ndarray:
+        """The entries for some scaled arguments."""
+        results = evaluate_function(operation, scaled, function, rounding)
+        return wrap(scale_down(results, key.shift_out, rounding), key.bits).astype(self._value)
 
     def _address(self, array: np.ndarray) -> int:
         self._kept.append(array)
