@@ -28,9 +28,7 @@ class Hurdle:
     def of(cls, wanted: Rank, known: Front) -> Hurdle:
         """What a strategy wants to be beaten, after the trials that are known. The best of them counts too: a study whose
         strategy asks for nothing still has one."""
-        ranking = known.ranking
-        losses = tuple(ranking.losses(trial.measurement) for trial in known.trials)
-        return cls(ranking, max(wanted, known.best_rank), losses)
+        return cls(known.ranking, max(wanted, known.best_rank), known.losses)
 
     def is_out(self, at_best: Metrics) -> bool:
         """Whether a candidate whose metrics are at best these can do neither. Equal is not before."""
