@@ -1,4 +1,4 @@
-"""Classifiers whose labels are counted while they run, and that are stopped once a hurdle (`kilotune.search.racing`) is out of their reach."""
+"""Classifiers whose labels are counted while they run, and that are stopped once a hurdle (`search.racing`) is out of their reach."""
 
 from __future__ import annotations
 

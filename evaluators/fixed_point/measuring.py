@@ -225,7 +225,8 @@ class FixedPointEvaluator:
             return [measurement for part in parts for measurement in self.measure_against(part, hurdle)]
         targets, scales = self.task.targets, batch.scales[:, self._scored].tolist()
         races = self._classifies and self.simulator.own_work(batch) >= WORTH_RACING
-        if not self._classifies or targets is None or not (races or self.simulator.counts_labels(batch)):
+        counts = self._classifies and hurdle.is_last and self.simulator.counts_labels(batch)
+        if targets is None or not (races or counts):
             return [Measurement(metrics) for metrics in self.measure(batch)]
         costs = self._costs_of(batch)
         least = dict.fromkeys((MARGIN_ERROR,) if self.shows_margin_errors else (), np.zeros(len(batch)))

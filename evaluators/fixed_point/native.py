@@ -5,7 +5,7 @@ from __future__ import annotations
 import bisect
 import ctypes
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 

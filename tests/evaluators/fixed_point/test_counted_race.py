@@ -189,6 +189,17 @@ def test_a_search_finds_what_it_finds_without() -> None:
 
 
 @needs_compiler
+def test_nobody_stops_where_a_strategy_asks_again() -> None:
+    with counting():
+        study = Study(network(3), "refine", 2, procedure_first=True)
+        study.run(InProcessExecutor(study.space), Budget(trials=300))
+        assert not any(trial.measurement.censored for trial in study.trials())
+        hurdle, changes = hurdle_and_changes(network(3))
+        whole = network(3).evaluate_against(changes, replace(hurdle, is_last=False))
+        assert not any(one.censored for one in whole)
+
+
+@needs_compiler
 def test_programs_that_keep_nothing_are_not_counted() -> None:
     space = network(3)
     batch = space.lower([{decision.name: decision.options[0] for decision in space.decisions}])
