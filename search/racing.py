@@ -18,8 +18,8 @@ from kilotune.search.space import Assignment, Measurement, Metrics
 
 @dataclass(frozen=True)
 class Hurdle:
-    """What a candidate must still be able to do: rank before `rank`, or be dominated by none of the losses in `front`. `is_last`: who is out
-    is asked for no more, so that even a small program is worth stopping."""
+    """What a candidate must still be able to do: rank before `rank`, or be dominated by none of the losses in `front`. `is_last`: who is
+    out is asked for no more, so that even a small program is worth stopping."""
 
     ranking: Ranking
     rank: Rank

@@ -71,9 +71,10 @@ def view(name: str) -> ir.View:
 def test_tables_have_the_function_of_every_argument(rounding: Rounding, argument_bits: int) -> None:
     """Whatever has been made before, of which a part may be of use again."""
     data = FormattedData({}, np.zeros((1, 0)))
-    functions = [shiftry_exponential(bits) for bits in (8, 16)]
+    far = replace(shiftry_exponential(16), reference=1 << 17)  # of arguments beyond 16 bits
+    functions = [shiftry_exponential(8), shiftry_exponential(16), shiftry_exponential(16, 3.0), far]
     arguments = np.arange(1 << argument_bits).astype(f"int{argument_bits}").astype(np.int64)
-    kinds = itertools.product((ir.Sigmoid, ir.Tanh), functions, (0, 3, -2, 15), (0, 6), (8, 16))
+    kinds = itertools.product((ir.Exp, ir.Sigmoid, ir.Tanh), functions, (0, 3, -2, -9, 15), (0, 6), (8, 16))
     for kind, function, shift_a, shift_out, bits in kinds:
         operation = kind(view("out"), HERE, view("a"))
         key = TableKey(shift_a, shift_out, bits, 0, argument_bits)
