@@ -7,7 +7,6 @@ import itertools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -83,6 +82,7 @@ class FormattedData:
         self._inputs: dict[StoredFormat, np.ndarray] = {}
         self._input_addresses: dict[StoredFormat, int] = {}
         self._tables: dict[tuple[object, ...], int] = {}
+        self._places: dict[tuple[int, Rounding], npt.NDArray[np.uint16]] = {}
         self._results_by_argument: dict[tuple[object, ...], IntArray] = {}
         self._entries_by_argument: dict[tuple[object, ...], np.ndarray] = {}
         self._kept: list[object] = []  # what C points to
@@ -160,7 +160,7 @@ class FormattedData:
             results = evaluate_function(operation, scaled, function, rounding)
             entries = wrap(scale_down(results, key.shift_out, rounding), key.bits).astype(self._value)
         else:
-            places = _places_of_scaled(key.shift_a, rounding)
+            places = self._places_of_scaled(key.shift_a, rounding)
             entries = self._entries_of_16_bits(operation, key, function, rounding)[places]
         if short:
             halves = [(entries & 0xFF).astype(np.uint8), (entries >> 8 & 0xFF).astype(np.uint8)]
@@ -168,6 +168,13 @@ class FormattedData:
         table = _Table(self._address(entries), short_arguments=short, short_results=key.bits <= 8)
         self._kept.append(table)
         return ctypes.addressof(table)
+
+    def _places_of_scaled(self, shift: int, rounding: Rounding) -> npt.NDArray[np.uint16]:
+        """Where scaled arguments of 16 bits, or the nearest ones to these, are among all integers of 16 bits, ascending."""
+        if (shift, rounding) not in self._places:
+            places = scale_down(_arguments(16), shift, rounding) + (1 << 15)
+            self._places[shift, rounding] = np.minimum(np.maximum(places, 0), (1 << 16) - 1).astype(np.uint16)
+        return self._places[shift, rounding]
 
     def _entries_of_16_bits(
         self, operation: ir.TableFunction, key: TableKey, function: Exponential, rounding: Rounding
@@ -235,13 +242,6 @@ class ParameterAddresses:
 def _arguments(bits: int) -> IntArray:
     """All integers of so many bits, in the order of their unsigned values."""
     return np.arange(1 << bits).astype(f"int{bits}").astype(np.int64)
-
-
-@lru_cache(maxsize=32)
-def _places_of_scaled(shift: int, rounding: Rounding) -> npt.NDArray[np.uint16]:
-    """Where scaled arguments of 16 bits, or the nearest ones to these, are among all integers of 16 bits, ascending."""
-    places = scale_down(_arguments(16), shift, rounding) + (1 << 15)
-    return np.minimum(np.maximum(places, 0), (1 << 16) - 1).astype(np.uint16)
 
 
 def address_of(array: np.ndarray) -> int:
