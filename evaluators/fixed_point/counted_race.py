@@ -50,7 +50,7 @@ class CountedRace:
         }
 
     def _at_best(self, running: RunningBatch, place: int, others: int, wrong: int) -> Metrics:
-        """Of a candidate that has met labels other than expected, what its quality could have been at best."""
+        """What the quality of a candidate could have been at best that has met so many labels other than expected."""
         where_right = max(others - self._float_is_wrong, 0)
         values = float(self._accuracy[wrong]), others, where_right, float(self._flips[others])
         metrics = dict(zip(QUALITY, values, strict=True))

@@ -44,7 +44,7 @@ class LimitsOfHurdles:
         self._front: tuple[tuple[Rank, ...], FloatArray] | None = None  # of the last hurdle
 
     def most(self, hurdle: Hurdle, count: int, exact: Mapping[str, np.ndarray]) -> Int32Array:
-        """Of so many candidates, of which these metrics [candidates] are known; others are taken to be as good as any."""
+        """What `count` candidates have, of which these metrics [candidates] are known; others are taken to be as good as any."""
         ranking = hurdle.ranking
         rank = hurdle.rank or (0.0, *(-math.inf for _ in ranking.objectives))
         found = np.empty((count, 2), dtype=np.int32)
@@ -99,7 +99,8 @@ class LimitsOfHurdles:
             losses = values if objective.direction is Direction.MINIMIZE else -values
             dominates = dominates & (front[:, k] <= losses[:, None])
             by_rank = np.where(losses > rank[k], -math.inf, np.where(losses < rank[k], math.inf, by_rank))
-        return np.maximum(np.where(dominates, by_front, math.inf).min(axis=-1), by_rank)
+        dominated: FloatArray = np.where(dominates, by_front, math.inf).min(axis=-1)
+        return np.asarray(np.maximum(dominated, by_rank))
 
 
 def _violation(constraint: Constraint, values: np.ndarray) -> FloatArray:

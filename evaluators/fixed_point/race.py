@@ -109,7 +109,7 @@ def by_candidate(columns: Mapping[str, np.ndarray]) -> list[Metrics]:
 
 
 def censored(met: int, at_best: Metrics, samples: int) -> Measurement:
-    """Of a candidate that is out."""
+    """The measurement of a candidate that is out."""
     return Measurement(
         at_best, f"Stopped after {met} of {samples} samples, when it could no longer be better than others.", True
     )

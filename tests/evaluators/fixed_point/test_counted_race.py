@@ -80,6 +80,15 @@ def test_who_has_more_other_labels_than_allowed_is_out_and_who_has_not_is_not(hu
     assert hurdle.rank[0] < math.inf or (most >= 0).all()
 
 
+@given(several=st.lists(hurdles(), min_size=2, max_size=4))
+@settings(max_examples=60, deadline=None)
+def test_no_hurdle_is_taken_for_another_one(several: list[Hurdle]) -> None:
+    kept, exact = LimitsOfHurdles(FLIPS, ACCURACY), {"bytes": np.arange(5), "demoted": np.zeros(5, dtype=np.int64)}
+    for hurdle in several * 2:
+        fresh = LimitsOfHurdles(FLIPS, ACCURACY).most(hurdle, 5, exact)
+        np.testing.assert_array_equal(kept.most(hurdle, 5, exact), fresh)
+
+
 def test_a_metric_that_is_not_known_beforehand_limits_nothing() -> None:
     ranking = Ranking((Objective("disagreements"), Objective("expected_flips")))
     front = Front(ranking)
@@ -125,8 +134,10 @@ def test_who_stops_is_out_and_all_others_measure_the_same(score: ClassScore) -> 
         space = network(3, score)
         assert space.races
         found = space.evaluate_against(changes, hurdle)
+        labels = space.evaluator.simulator.run(space.lower(changes))[:, :, 0]
+    float_labels, targets = space.evaluator.float_outputs[:, 0], space.task.targets
     stopped = 0
-    for one, true in zip(found, whole, strict=True):
+    for one, true, of_one in zip(found, whole, labels, strict=True):
         if not one.censored:
             assert one == true
             continue
@@ -137,6 +148,11 @@ def test_who_stops_is_out_and_all_others_measure_the_same(score: ClassScore) -> 
         assert one.failure is not None
         met = int(one.failure.split()[2])
         assert met % LOOKED_AFTER == 0
+        assert targets is not None
+        flipped, wrong = of_one[:met] != float_labels[:met], of_one[:met] != targets[:met]
+        assert one.metrics["disagreements"] == flipped.sum()
+        assert one.metrics["disagreements_where_right"] <= (flipped & (float_labels[:met] == targets[:met])).sum()
+        assert one.metrics["accuracy_percent"] == pytest.approx(100 * (1 - wrong.sum() / len(targets)))
         for name, value in one.metrics.items():
             if name in {"accuracy_percent", score.metric}:
                 assert value >= true.metrics[name]
