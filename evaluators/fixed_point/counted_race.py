@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import numpy as np
+import numpy.typing as npt
 
 from kilotune.codegen.fixed.table import FixedBatch
-from kilotune.evaluators.fixed_point.class_scores import ClassScore, KnownLabels
+from kilotune.evaluators.fixed_point.class_scores import ClassScore, KnownLabels, Labels
 from kilotune.evaluators.fixed_point.label_limits import LabelLimits, LimitsOfHurdles
 from kilotune.evaluators.fixed_point.race import QUALITY, Stopped, least_expected_flips
 from kilotune.evaluators.fixed_point.running_batch import RunningBatch
@@ -15,16 +16,19 @@ from kilotune.evaluators.fixed_point.simulator import Simulator
 from kilotune.search.racing import Hurdle
 from kilotune.search.space import Metrics
 
+NO_LABEL = -(1 << 15)
+"""What no program returns."""
+
 
 class CountedRace:
     """What labels of a classifier are compared with, and how these are counted."""
 
     def __init__(self, known: KnownLabels, score: ClassScore) -> None:
         self._score, self._targets = score, np.asarray(known.targets, dtype=np.float64)
-        self._expected = np.stack([known.of_float, known.targets])
+        self._expected = np.stack([_in_16_bits(known.of_float), _in_16_bits(known.targets)])
         self._float_is_wrong = len(known.targets) - int(np.count_nonzero(known.float_is_right))
         counts = np.arange(len(known.targets) + 1)
-        self._flips = least_expected_flips(np.zeros(len(counts)).tolist(), counts)
+        self._flips = least_expected_flips([0] * len(counts), counts)
         self._accuracy = 100.0 * ((len(known.targets) - counts) / len(known.targets))
         self._limits = LimitsOfHurdles(self._flips, self._accuracy)
 
@@ -58,3 +62,10 @@ class CountedRace:
             met = running.outputs[place : place + 1, : running.met[place], 0]
             metrics[self._score.metric] = float(self._score.percent_at_best(met, self._targets)[0])
         return metrics
+
+
+def _in_16_bits(labels: Labels) -> npt.NDArray[np.int16]:
+    """Labels, those that are no integers of 16 bits as one that is never right."""
+    with np.errstate(invalid="ignore"):
+        narrow = labels.astype(np.int16)
+    return np.where(narrow == labels, narrow, np.int16(NO_LABEL))
