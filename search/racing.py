@@ -18,19 +18,19 @@ from kilotune.search.space import Assignment, Measurement, Metrics
 
 @dataclass(frozen=True)
 class Hurdle:
-    """What a candidate must still be able to do: rank before `rank`, or be dominated by none of the losses in `front`."""
+    """What a candidate must still be able to do: rank before `rank`, or be dominated by none of the losses in `front`. `is_last`: who is
+    out is asked for no more, so that even a small program is worth stopping."""
 
     ranking: Ranking
     rank: Rank
     front: tuple[Rank, ...]
+    is_last: bool = True
 
     @classmethod
-    def of(cls, wanted: Rank, known: Front) -> Hurdle:
+    def of(cls, wanted: Rank, known: Front, is_last: bool = True) -> Hurdle:
         """What a strategy wants to be beaten, after the trials that are known. The best of them counts too: a study whose
         strategy asks for nothing still has one."""
-        ranking = known.ranking
-        losses = tuple(ranking.losses(trial.measurement) for trial in known.trials)
-        return cls(ranking, max(wanted, known.best_rank), losses)
+        return cls(known.ranking, max(wanted, known.best_rank), known.losses, is_last)
 
     def is_out(self, at_best: Metrics) -> bool:
         """Whether a candidate whose metrics are at best these can do neither. Equal is not before."""
@@ -48,6 +48,20 @@ class NamesHurdle(Protocol):
     def hurdle(self) -> Rank | None:
         """What the last proposals have to clear: whatever ranks here or behind it is as good as anything else there. `()` comes
         before every rank. None: every rank counts."""
+
+
+@runtime_checkable
+class AsksAgain(Protocol):
+    """Ability of a strategy that names hurdles: it may ask for what has not cleared one, behind another one or none."""
+
+    @property
+    def asks_again(self) -> bool:
+        """Whether it does."""
+
+
+def asks_again(strategy: object) -> bool:
+    """Whether a strategy asks for candidates again that were out."""
+    return isinstance(strategy, AsksAgain) and strategy.asks_again
 
 
 @runtime_checkable

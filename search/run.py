@@ -16,7 +16,7 @@ from kilotune.search.chunked_measuring import ChunkedMeasuring
 from kilotune.search.encoding import CandidateKey
 from kilotune.search.executor import Executor, Recalls
 from kilotune.search.front import Front, Ranking
-from kilotune.search.racing import Hurdle, NamesHurdle, RacingSpace, is_raced
+from kilotune.search.racing import Hurdle, NamesHurdle, RacingSpace, asks_again, is_raced
 from kilotune.search.result import Course, Progress, Status, as_metric, relative_gap
 from kilotune.search.space import Assignment, Clock, Measurement, SearchesInThreads, Trial
 from kilotune.search.stop_request import StopRequest
@@ -174,7 +174,7 @@ class Run:
         if wanted is None:
             return None
         self._rank_answered()
-        return Hurdle.of(wanted, self._answered)
+        return Hurdle.of(wanted, self._answered, not asks_again(strategy))
 
     def _rank_answered(self) -> None:
         self._answered.update(self._unranked)

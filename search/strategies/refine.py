@@ -50,6 +50,8 @@ TRADED = 12
 class RefineSearch(LocalSearch):
     """Local search with a warm start. For a space without a procedure it begins as plain local search."""
 
+    asks_again = True  # for halves of trades
+
     def __init__(self, space: Space, seed: int) -> None:
         self._whole = space
         self._finishing = space if isinstance(space, HasFinish) else None

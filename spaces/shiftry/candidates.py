@@ -289,7 +289,8 @@ class ShiftryCandidates:
         return self._in_one_way(self._lowered(batch), chosen_roundings.pop())
 
     def _in_one_way(self, programs: FixedBatch, rounding: Option | None) -> FixedBatch:
-        return replace(programs, rounding=self._whole.rounding_of(rounding))
+        wanted = self._whole.rounding_of(rounding)
+        return programs if programs.rounding is wanted else replace(programs, rounding=wanted)
 
     def _lowered(self, batch: Sequence[Assignment]) -> FixedBatch:
         """The programs, whose rows are the same however they round."""
