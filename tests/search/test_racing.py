@@ -130,11 +130,13 @@ def test_what_an_earlier_study_knows_changes_no_trial(strategy: str) -> None:
     assert facts(study) == facts(cold)
 
 
+@pytest.mark.parametrize("strategy", ["local", "refine"])
 @pytest.mark.parametrize("seed", range(4))
-def test_the_same_candidates_are_proposed_and_the_same_ones_are_best(seed: int) -> None:
-    raced = run(problem(RacingProblem, seed), 900, seed)
+def test_the_same_candidates_are_proposed_and_the_same_ones_are_best(strategy: str, seed: int) -> None:
+    """Changes that are worth trading break a limit, by which they are stopped early."""
+    raced = run(problem(RacingProblem, seed), 900, seed, strategy)
     proposed = list(dict.fromkeys(map(key_of, raced.trials())))
-    whole = run(problem(FlatProblem, seed), len(proposed), seed)
+    whole = run(problem(FlatProblem, seed), len(proposed), seed, strategy)
     assert proposed == [key_of(trial) for trial in whole.trials()]
     assert sum(trial.measurement.censored for trial in raced.trials()) > 100
     assert [(key_of(t), t.metrics) for t in raced.front.trials] == [(key_of(t), t.metrics) for t in whole.front.trials]
