@@ -82,7 +82,13 @@ class RacesAtTimes(Protocol):
     def races(self) -> bool:
         """Whether some candidates are worth stopping."""
 
+    @property
+    def races_who_is_asked_again(self) -> bool:
+        """Whether some are that may be asked for once more (`Hurdle.is_last`)."""
 
-def is_raced(space: object) -> bool:
-    """Whether candidates of a space may be censored."""
-    return isinstance(space, RacingSpace) and (not isinstance(space, RacesAtTimes) or space.races)
+
+def is_raced(space: object, again: bool = False) -> bool:
+    """Whether candidates of a space may be censored. `again`: by a strategy that may ask for them once more."""
+    if not isinstance(space, RacingSpace):
+        return False
+    return not isinstance(space, RacesAtTimes) or (space.races_who_is_asked_again if again else space.races)

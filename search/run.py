@@ -121,7 +121,8 @@ class Run:
         warm = strategy if isinstance(strategy, WarmStartedStrategy) else None
         if isinstance(strategy, ClockAware):
             strategy.count_by(self._clock)
-        named = strategy if is_raced(record.space) and isinstance(strategy, NamesHurdle) else None
+        raced = is_raced(record.space, asks_again(strategy))
+        named = strategy if raced and isinstance(strategy, NamesHurdle) else None
         self._races = named is not None
         while record.status is Status.RUNNING:
             with watch.stretch() as thinking:

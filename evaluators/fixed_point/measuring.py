@@ -250,9 +250,14 @@ class FixedPointEvaluator:
 
     @cached_property
     def may_race(self) -> bool:
-        """Whether `measure_against` ever censors a candidate: not where a whole one is less work than what is worth racing."""
+        """Whether `measure_against` ever censors a candidate."""
+        return self.may_look or (self._classifies and self.simulator.may_count_labels)
+
+    @cached_property
+    def may_look(self) -> bool:
+        """Whether it does so behind hurdles that are not the last: not where a whole one is less work than what is worth racing."""
         work = len(self.task.features) * work_of(self.simulator.steps.body)
-        return self._classifies and (work >= WORTH_RACING or self.simulator.may_count_labels)
+        return self._classifies and work >= WORTH_RACING
 
     @property
     def additive_error(self) -> str:

@@ -134,6 +134,7 @@ def test_who_stops_is_out_and_all_others_measure_the_same(score: ClassScore) -> 
         whole = network(3, score).evaluate(changes)
         space = network(3, score)
         assert space.races
+        assert not space.races_who_is_asked_again
         found = space.evaluate_against(changes, hurdle)
         labels = space.evaluator.simulator.run(space.lower(changes))[:, :, 0]
     float_labels, targets = space.evaluator.float_outputs[:, 0], space.task.targets
