@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from random import Random
 from unittest import mock
@@ -10,6 +11,7 @@ import numpy as np
 from hypothesis import HealthCheck, given, seed, settings
 from hypothesis import strategies as st
 
+from kilotune.codegen.fixed.arithmetic import Rounding
 from kilotune.codegen.interference import find_interference
 from kilotune.codegen.looped_steps import loop_steps
 from kilotune.codegen.placement import Placer
@@ -66,7 +68,19 @@ def _asked(random: Random, ask: Callable[[RandomModel, st.DataObject], None]) ->
     seed(random.getrandbits(32))(LAZY(given(random_models(), st.data())(ask)))()
 
 
+def compile_all() -> None:
+    """Compile both kernels, one library after another, before any case is asked: with sanitizers each takes a minute of a free processor.
+    RuntimeError where the compiler fails or takes too long, which Hypothesis would look for a smaller program for, compiling anew each
+    time."""
+    for kernel in (load_kernel(), load_wide_kernel()):
+        if kernel is None:
+            raise RuntimeError("The compiler fails at the kernel, or takes longer than it is waited for.")
+        for rounding, lanes in itertools.product(Rounding, (LANES, MANY_LANES)):
+            kernel.library(rounding, lanes)
+
+
 def kernel_case(random: Random) -> None:
+    compile_all()
     _asked(random, _run)
 
 
