@@ -70,6 +70,7 @@ class Front:
         self._losses: list[Rank] = []  # ascending, lexicographically; parallel to _trials
         self._trials: list[Trial] = []
         self._last_dominator: Rank | None = None
+        self._as_tuple: tuple[Rank, ...] | None = None
 
     @property
     def best(self) -> Trial | None:
@@ -90,6 +91,13 @@ class Front:
     def trials(self) -> tuple[Trial, ...]:
         """The non-dominated feasible trials, best first objective first. Empty when none is feasible."""
         return tuple(self._trials)
+
+    @property
+    def losses(self) -> tuple[Rank, ...]:
+        """The losses of `trials`; the same object until these are others."""
+        if self._as_tuple is None:
+            self._as_tuple = tuple(self._losses)
+        return self._as_tuple
 
     def add(self, trial: Trial) -> bool:
         """Take a trial in; True when it is the new incumbent."""
@@ -120,6 +128,7 @@ class Front:
             if no_worse(other, losses):
                 self._last_dominator = other
                 return
+        self._as_tuple = None
         kept = [i for i in range(at, len(self._losses)) if not no_worse(losses, self._losses[i])]
         self._losses[at:] = [losses, *[self._losses[i] for i in kept]]
         self._trials[at:] = [trial, *[self._trials[i] for i in kept]]

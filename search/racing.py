@@ -18,19 +18,19 @@ from kilotune.search.space import Assignment, Measurement, Metrics
 
 @dataclass(frozen=True)
 class Hurdle:
-    """What a candidate must still be able to do: rank before `rank`, or be dominated by none of the losses in `front`."""
+    """What a candidate must still be able to do: rank before `rank`, or be dominated by none of the losses in `front`. `is_last`: who is
+    out is asked for no more, so that even a small program is worth stopping."""
 
     ranking: Ranking
     rank: Rank
     front: tuple[Rank, ...]
+    is_last: bool = True
 
     @classmethod
-    def of(cls, wanted: Rank, known: Front) -> Hurdle:
+    def of(cls, wanted: Rank, known: Front, is_last: bool = True) -> Hurdle:
         """What a strategy wants to be beaten, after the trials that are known. The best of them counts too: a study whose
         strategy asks for nothing still has one."""
-        ranking = known.ranking
-        losses = tuple(ranking.losses(trial.measurement) for trial in known.trials)
-        return cls(ranking, max(wanted, known.best_rank), losses)
+        return cls(known.ranking, max(wanted, known.best_rank), known.losses, is_last)
 
     def is_out(self, at_best: Metrics) -> bool:
         """Whether a candidate whose metrics are at best these can do neither. Equal is not before."""
@@ -51,6 +51,20 @@ class NamesHurdle(Protocol):
 
 
 @runtime_checkable
+class AsksAgain(Protocol):
+    """Ability of a strategy that names hurdles: it may ask for what has not cleared one, behind another one or none."""
+
+    @property
+    def asks_again(self) -> bool:
+        """Whether it does."""
+
+
+def asks_again(strategy: object) -> bool:
+    """Whether a strategy asks for candidates again that were out."""
+    return isinstance(strategy, AsksAgain) and strategy.asks_again
+
+
+@runtime_checkable
 class RacingSpace(Protocol):
     """Ability of a space: it measures piece by piece."""
 
@@ -68,7 +82,13 @@ class RacesAtTimes(Protocol):
     def races(self) -> bool:
         """Whether some candidates are worth stopping."""
 
+    @property
+    def races_who_is_asked_again(self) -> bool:
+        """Whether some are that may be asked for once more (`Hurdle.is_last`)."""
 
-def is_raced(space: object) -> bool:
-    """Whether candidates of a space may be censored."""
-    return isinstance(space, RacingSpace) and (not isinstance(space, RacesAtTimes) or space.races)
+
+def is_raced(space: object, again: bool = False) -> bool:
+    """Whether candidates of a space may be censored. `again`: by a strategy that may ask for them once more."""
+    if not isinstance(space, RacingSpace):
+        return False
+    return not isinstance(space, RacesAtTimes) or (space.races_who_is_asked_again if again else space.races)

@@ -16,7 +16,7 @@ from kilotune.search.chunked_measuring import ChunkedMeasuring
 from kilotune.search.encoding import CandidateKey
 from kilotune.search.executor import Executor, Recalls
 from kilotune.search.front import Front, Ranking
-from kilotune.search.racing import Hurdle, NamesHurdle, RacingSpace, is_raced
+from kilotune.search.racing import Hurdle, NamesHurdle, RacingSpace, asks_again, is_raced
 from kilotune.search.result import Course, Progress, Status, as_metric, relative_gap
 from kilotune.search.space import Assignment, Clock, Measurement, SearchesInThreads, Trial
 from kilotune.search.stop_request import StopRequest
@@ -121,7 +121,8 @@ class Run:
         warm = strategy if isinstance(strategy, WarmStartedStrategy) else None
         if isinstance(strategy, ClockAware):
             strategy.count_by(self._clock)
-        named = strategy if is_raced(record.space) and isinstance(strategy, NamesHurdle) else None
+        raced = is_raced(record.space, asks_again(strategy))
+        named = strategy if raced and isinstance(strategy, NamesHurdle) else None
         self._races = named is not None
         while record.status is Status.RUNNING:
             with watch.stretch() as thinking:
@@ -174,7 +175,7 @@ class Run:
         if wanted is None:
             return None
         self._rank_answered()
-        return Hurdle.of(wanted, self._answered)
+        return Hurdle.of(wanted, self._answered, not asks_again(strategy))
 
     def _rank_answered(self) -> None:
         self._answered.update(self._unranked)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Protocol, runtime_checkable
 from kilotune.search import space as search_space
 from kilotune.search.front import Rank
 from kilotune.search.own_strategies import Needs, own_strategies, own_strategy_names
-from kilotune.search.racing import NamesHurdle
+from kilotune.search.racing import NamesHurdle, asks_again
 from kilotune.search.space import Assignment, Clock, FlatSpace, HasFlatView, Space, Trial
 from kilotune.search.strategy_plugins import StrategyPlugIn, find_strategy_plug_in, is_search, plugged_names
 from kilotune.search.suggestion import did_you_mean
@@ -126,6 +126,11 @@ class SteppedStrategy:
     def hurdle(self) -> Rank | None:
         """That of the search, as of its last batch; None for one that names none."""
         return None if self._named is None else self._named.hurdle
+
+    @property
+    def asks_again(self) -> bool:
+        """As of the search."""
+        return asks_again(self._search)
 
     def allow(self, seconds: float) -> None:
         if self._allow is not None:

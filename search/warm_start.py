@@ -26,7 +26,7 @@ from typing import Any
 
 from kilotune.search.abandoning import abandonable
 from kilotune.search.front import Rank
-from kilotune.search.racing import NamesHurdle
+from kilotune.search.racing import NamesHurdle, asks_again
 from kilotune.search.space import (
     Assignment,
     Clock,
@@ -184,6 +184,11 @@ class WarmStartedStrategy:
     def hurdle(self) -> Rank | None:
         """That of the strategy; what comes before it is measured whole."""
         return self._named.hurdle if self._searches and self._named is not None else None
+
+    @property
+    def asks_again(self) -> bool:
+        """As of the strategy."""
+        return asks_again(self._strategy)
 
     def allow(self, seconds: float) -> None:
         self._seconds_left = seconds

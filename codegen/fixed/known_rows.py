@@ -37,10 +37,14 @@ class VariableFormats:
 def packed_formats(formats: VariableFormats) -> IntArray:
     """The numbers of formats [N, variables]. OverflowError for a scale that no number has."""
     scales = np.stack([formats.wanted, formats.scales])
-    if (np.abs(scales) >= SCALE_AT_ZERO).any():
-        raise OverflowError(f"a scale of more than {SCALE_DIGITS - 1} binary digits")
+    _check(scales)
     wanted, reached = scales + SCALE_AT_ZERO
     return np.asarray(formats.bits << 2 * SCALE_DIGITS | wanted << SCALE_DIGITS | reached)
+
+
+def _check(scales: IntArray) -> None:
+    if np.abs(scales).max(initial=0) >= SCALE_AT_ZERO:
+        raise OverflowError(f"a scale of more than {SCALE_DIGITS - 1} binary digits")
 
 
 def unpacked_formats(numbers: IntArray) -> VariableFormats:
@@ -124,13 +128,16 @@ class KnownRows:
     def _learn(self, row: int, keys: Sequence[tuple[int, ...]]) -> None:
         operation = self._operations[row]
         variables, asked = operation.variables, np.array(keys, dtype=np.int64)
-        of_touched, sum_bits = np.split(asked, [len(variables)], axis=1)  # one width, or none
+        of_touched = asked[:, : len(variables)]
+        sum_bits = asked[:, len(variables) :].sum(axis=1)  # one width, or none
         before = unpacked_formats(of_touched)
-        rows, scales = self._lower(row, self._of_all(variables, before), sum_bits.sum(axis=1))
-        after = packed_formats(VariableFormats(before.bits, before.wanted, scales[:, variables]))
+        rows, scales = self._lower(row, self._of_all(variables, before), sum_bits)
+        reached = scales[:, variables]
+        _check(reached)
+        after = of_touched + (reached - before.scales)  # the last digits
         changed = [
-            [(variable, new) for variable, new, old in zip(variables, *formats, strict=True) if new != old]
-            for formats in zip(after.tolist(), of_touched.tolist(), strict=True)
+            [(variable, new) for variable, new, old in zip(variables, now, key, strict=False) if new != old]
+            for now, key in zip(after.tolist(), keys, strict=True)
         ]
         learnt = zip(keys, zip(range(self._count, self._count + len(keys)), changed, strict=True), strict=True)
         self._keep(rows)  # first: a search may be abandoned anywhere, and what is known then must have its row

@@ -150,8 +150,8 @@ class _OneOperation:
         self._set(Column.BITS, self._bits_of(self.operation.out.variable))
         self._set(Column.HALVINGS, -1)
         self._lower(self.operation)
-        shifts = [Column.SHIFT_A, Column.SHIFT_B, Column.SHIFT_OUT]
-        self.columns[:, shifts] = np.clip(self.columns[:, shifts], -MAX_SHIFT, MAX_SHIFT)
+        shifts = self.columns[:, Column.SHIFT_A : Column.SHIFT_OUT + 1]
+        np.maximum(np.minimum(shifts, MAX_SHIFT, out=shifts), -MAX_SHIFT, out=shifts)  # a third of the time of np.clip
         return self.columns.astype(np.int32), self.scales
 
     def _lower(self, operation: ir.Operation) -> None:
@@ -342,8 +342,6 @@ class _OneOperation:
 
 def _quantise_each(value: float, bits: IntArray, scales: IntArray) -> IntArray:
     """`value` quantised for every candidate's own width and scale."""
-    pairs = {(int(b), int(s)) for b, s in zip(bits, scales, strict=True)}
-    result = np.zeros_like(bits)
-    for b, s in pairs:
-        result[(bits == b) & (scales == s)] = int(quantise(value, b, s))
-    return result
+    formats = list(zip(bits.tolist(), scales.tolist(), strict=True))
+    found = {one: int(quantise(value, *one)) for one in set(formats)}
+    return np.array([found[one] for one in formats], dtype=bits.dtype)

@@ -31,6 +31,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -97,6 +98,11 @@ class FixedBatch:
             rows=self.rows[pick],
             encoded=self.encoded[pick],
         )
+
+    @cached_property
+    def most_bits(self) -> int:
+        """The width of the widest variable of all candidates."""
+        return int(self.bits.max(initial=0))
 
     @property
     def stored_bits(self) -> IntArray:

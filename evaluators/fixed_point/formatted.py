@@ -82,6 +82,9 @@ class FormattedData:
         self._inputs: dict[StoredFormat, np.ndarray] = {}
         self._input_addresses: dict[StoredFormat, int] = {}
         self._tables: dict[tuple[object, ...], int] = {}
+        self._places: dict[tuple[int, Rounding], npt.NDArray[np.uint16]] = {}
+        self._results_by_argument: dict[tuple[object, ...], IntArray] = {}
+        self._entries_by_argument: dict[tuple[object, ...], np.ndarray] = {}
         self._kept: list[object] = []  # what C points to
 
     def pack_number(self, weights: Weights) -> int:
@@ -152,15 +155,41 @@ class FormattedData:
 
     def _made_table(self, operation: ir.TableFunction, key: TableKey, function: Exponential, rounding: Rounding) -> int:
         short = key.argument_bits <= 8
-        arguments = np.arange(1 << (8 if short else 16)).astype(np.int8 if short else np.int16).astype(np.int64)
-        results = evaluate_function(operation, scale_down(arguments, key.shift_a, rounding), function, rounding)
-        entries = wrap(scale_down(results, key.shift_out, rounding), key.bits).astype(self._value)
+        if short or (key.shift_a < 0 and not knows_beyond_16_bits(function)):
+            scaled = scale_down(_arguments(8 if short else 16), key.shift_a, rounding)
+            results = evaluate_function(operation, scaled, function, rounding)
+            entries = wrap(scale_down(results, key.shift_out, rounding), key.bits).astype(self._value)
+        else:
+            places = self._places_of_scaled(key.shift_a, rounding)
+            entries = self._entries_of_16_bits(operation, key, function, rounding)[places]
         if short:
             halves = [(entries & 0xFF).astype(np.uint8), (entries >> 8 & 0xFF).astype(np.uint8)]
             entries = np.concatenate([entries, *(half.view(np.int16) for half in halves)])
         table = _Table(self._address(entries), short_arguments=short, short_results=key.bits <= 8)
         self._kept.append(table)
         return ctypes.addressof(table)
+
+    def _places_of_scaled(self, shift: int, rounding: Rounding) -> npt.NDArray[np.uint16]:
+        """Where scaled arguments of 16 bits, or the nearest ones to these, are among all integers of 16 bits, ascending."""
+        if (shift, rounding) not in self._places:
+            places = scale_down(_arguments(16), shift, rounding) + (1 << 15)
+            self._places[shift, rounding] = np.minimum(np.maximum(places, 0), (1 << 16) - 1).astype(np.uint16)
+        return self._places[shift, rounding]
+
+    def _entries_of_16_bits(
+        self, operation: ir.TableFunction, key: TableKey, function: Exponential, rounding: Rounding
+    ) -> np.ndarray:
+        """The entries for all scaled arguments of 16 bits, ascending: tables of many scales have these, and to compute them takes long."""
+        whole = (type(operation), id(function), rounding)
+        if whole not in self._results_by_argument:
+            self._kept.append(function)  # as above
+            arguments = np.arange(-1 << 15, 1 << 15)
+            self._results_by_argument[whole] = evaluate_function(operation, arguments, function, rounding)
+        known = (*whole, key.shift_out, key.bits)
+        if known not in self._entries_by_argument:
+            results = scale_down(self._results_by_argument[whole], key.shift_out, rounding)
+            self._entries_by_argument[known] = wrap(results, key.bits).astype(self._value)
+        return self._entries_by_argument[known]
 
     def _address(self, array: np.ndarray) -> int:
         self._kept.append(array)
@@ -208,6 +237,11 @@ class ParameterAddresses:
             found.append([known[key] for key in keys])
         rows = [list(itertools.chain(*addresses)) for addresses in zip(*found, strict=True)]
         return np.array(rows, dtype=np.int64).reshape(len(batch), self._total)
+
+
+def _arguments(bits: int) -> IntArray:
+    """All integers of so many bits, in the order of their unsigned values."""
+    return np.arange(1 << bits).astype(f"int{bits}").astype(np.int64)
 
 
 def address_of(array: np.ndarray) -> int:

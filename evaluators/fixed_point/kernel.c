@@ -150,6 +150,9 @@ typedef struct {
     char *memory;                      /* of known_values.h, from call to call of the same program; NULL where nothing is kept */
     int32_t known_values;              /* how many of each group and block it has room for */
     int64_t *groups_run;               /* to which is added how many groups have run on a block: fewer where candidates come to the same */
+    const Value *expected;             /* [2][sample_count], labels: the float program's, and the true ones */
+    int32_t *left;                     /* [count][2], how many more labels may be others before the candidate is out; NULL where none is ever */
+    int32_t *met;                      /* [count], samples that the candidate has met, of those that may be out */
 } Batch;
 
 /* What a candidate runs on. */
@@ -273,6 +276,7 @@ static void write_outputs(const Machine *m, int32_t block, Value *to)
 
 #include "shared_steps.h"
 #include "known_values.h"
+#include "label_counts.h"
 
 /* All candidates on a block of samples, in the order of the plan, if there is one. */
 static void run_block(Machine *m, const Batch *batch, const Plan *plan, Known *known, int32_t block)
@@ -282,6 +286,7 @@ static void run_block(Machine *m, const Batch *batch, const Plan *plan, Known *k
     if (known->clock) memset(known->held, 0, (size_t)program->group_count * sizeof *known->held);
     for (int32_t k = 0; k < batch->count && !*program->stop; k++) {
         const int64_t i = (known->clock ? known->order : plan->order)[k].candidate;
+        if (is_out(batch, i, block)) continue;
         m->rows = batch->rows + i * program->row_count * COLUMNS;
         m->statics = batch->statics + i * program->variable_count;
         m->packs = batch->packs + i * program->pack_count;
@@ -292,6 +297,7 @@ static void run_block(Machine *m, const Batch *batch, const Plan *plan, Known *k
         else run_groups(m, plan, block, k);
         for (int sum = 0; sum < 3; sum++) batch->margin_sums[i * 3 + sum] += m->block_sums[sum];
         write_outputs(m, block, batch->outputs + i * program->sample_count * program->result_size);
+        if (batch->left) count_labels(program, batch, i, block);
     }
 }
 

@@ -25,6 +25,7 @@ from kilotune.evaluators.code_size import kinds_of
 from kilotune.evaluators.cost_model import CostModel, Timing
 from kilotune.evaluators.fixed_point.class_scores import ClassScore, KnownLabels, count_by_row
 from kilotune.evaluators.fixed_point.compiled_steps import work_of
+from kilotune.evaluators.fixed_point.counted_race import CountedRace
 from kilotune.evaluators.fixed_point.fidelity import (
     expected_error,
     expected_flips,
@@ -33,7 +34,7 @@ from kilotune.evaluators.fixed_point.fidelity import (
 )
 from kilotune.evaluators.fixed_point.first_fit import compiled_first_fit
 from kilotune.evaluators.fixed_point.margins import Contest, MarginSums, float_contest
-from kilotune.evaluators.fixed_point.race import LabelRace
+from kilotune.evaluators.fixed_point.race import LabelRace, by_candidate, censored
 from kilotune.evaluators.fixed_point.sample_blocks import WORTH_RACING
 from kilotune.evaluators.fixed_point.similar_inputs import inputs_for_margins
 from kilotune.evaluators.fixed_point.simulator import Backend, Simulator
@@ -215,38 +216,46 @@ class FixedPointEvaluator:
         if len(parts) > 1:
             return [metrics for part in parts for metrics in self.measure(part)]
         quality = self._class_quality(batch) if self._classifies else self._numerical_quality(batch)
-        return _by_candidate(self._with_derived(quality | self._costs_of(batch)))
+        return by_candidate(self._with_derived(quality | self._costs_of(batch)))
 
     def measure_against(self, batch: FixedBatch, hurdle: Hurdle) -> list[Measurement]:
         """As `measure`, but candidates of a classifier that are out by `hurdle` before their last sample are censored there."""
         parts = self._parts(batch)
         if len(parts) > 1:
             return [measurement for part in parts for measurement in self.measure_against(part, hurdle)]
-        targets = self.task.targets
+        targets, scales = self.task.targets, batch.scales[:, self._scored].tolist()
         races = self._classifies and self.simulator.own_work(batch) >= WORTH_RACING
-        running = self.simulator.prepare(batch) if races else None
-        if running is None or targets is None:
+        counts = self._classifies and hurdle.is_last and self.simulator.counts_labels(batch)
+        if targets is None or not (races or counts):
             return [Measurement(metrics) for metrics in self.measure(batch)]
         costs = self._costs_of(batch)
-        race = LabelRace(
-            self.float_outputs[:, 0], targets, self.task.score, self._contest, self.simulator.least_tail_sums
-        )
-        scales = batch.scales[:, self._scored].tolist()
         least = dict.fromkeys((MARGIN_ERROR,) if self.shows_margin_errors else (), np.zeros(len(batch)))
-        out = race.run(running, scales, _by_candidate(self._with_derived(costs | least)), hurdle)
+        exact = self._with_derived(costs | least)
+        running = self.simulator.prepare(batch) if races else None
+        if running is not None:
+            tails = self.simulator.least_tail_sums
+            race = LabelRace(self.float_outputs[:, 0], targets, self.task.score, self._contest, tails)
+            out = race.run(running, scales, by_candidate(exact), hurdle)
+        else:
+            running, out = self._counted_race.run(self.simulator, batch, exact, hurdle)
         left = [i for i in range(len(batch)) if i not in out]
         measured: dict[int, Metrics] = {}
         if left:
             sums = running.margin_sums(left)
             quality = self._label_quality(running.outputs[left], sums, [scales[i] for i in left])
             columns = self._with_derived(quality | {name: column[left] for name, column in costs.items()})
-            measured = dict(zip(left, _by_candidate(columns), strict=True))
+            measured = dict(zip(left, by_candidate(columns), strict=True))
         samples = len(self.task.features)
-        return [Measurement(measured[i]) if i in measured else _censored(*out[i], samples) for i in range(len(batch))]
+        return [Measurement(measured[i]) if i in measured else censored(*out[i], samples) for i in range(len(batch))]
 
     @cached_property
     def may_race(self) -> bool:
-        """Whether `measure_against` ever censors a candidate: not where a whole one is less work than what is worth racing."""
+        """Whether `measure_against` ever censors a candidate."""
+        return self.may_look or (self._classifies and self.simulator.may_count_labels)
+
+    @cached_property
+    def may_look(self) -> bool:
+        """Whether it does so behind hurdles that are not the last: not where a whole one is less work than what is worth racing."""
         work = len(self.task.features) * work_of(self.simulator.steps.body)
         return self._classifies and work >= WORTH_RACING
 
@@ -265,7 +274,7 @@ class FixedPointEvaluator:
 
     def costs(self, batch: FixedBatch) -> list[Metrics]:
         """What is known of every candidate before it meets a sample, derived metrics included."""
-        return _by_candidate(self._with_derived(self._costs_of(batch)))
+        return by_candidate(self._with_derived(self._costs_of(batch)))
 
     def code_kinds(self, batch: FixedBatch) -> IntArray:
         """How much code of each of `code_size.KINDS` candidates have [candidates, kinds]. ValueError without `timing`."""
@@ -349,6 +358,10 @@ class FixedPointEvaluator:
         assert self.task.targets is not None
         return KnownLabels.of(self.float_outputs[:, 0], self.task.targets)
 
+    @cached_property
+    def _counted_race(self) -> CountedRace:
+        return CountedRace(self._known_labels, self.task.score)
+
     def _numerical_quality(self, batch: FixedBatch) -> dict[str, np.ndarray]:
         values = _reals(self.simulator.run(batch), batch, self._result)
         errors = values - self.float_outputs[None]
@@ -378,17 +391,6 @@ def _seen_from_outside(contest: Contest, task: Task, steps: LoopedSteps) -> Cont
     with np.errstate(all="ignore"):  # noise may bring a program where no sample does; such margins count as wide
         unseen = float_contest(compared.program, compared.parameters, inputs, steps)[1]
     return contest if unseen is None else replace(contest, unseen=unseen.margins)
-
-
-def _by_candidate(columns: Mapping[str, np.ndarray]) -> list[Metrics]:
-    lists = {name: values.tolist() for name, values in columns.items()}
-    return [dict(zip(lists, values, strict=True)) for values in zip(*lists.values(), strict=True)]
-
-
-def _censored(met: int, at_best: Metrics, samples: int) -> Measurement:
-    return Measurement(
-        at_best, f"Stopped after {met} of {samples} samples, when it could no longer be better than others.", True
-    )
 
 
 def _reals(integers: IntArray, batch: FixedBatch, column: int) -> FloatArray:

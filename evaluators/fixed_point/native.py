@@ -5,7 +5,7 @@ from __future__ import annotations
 import bisect
 import ctypes
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -33,15 +33,17 @@ from kilotune.evaluators.fixed_point.formatted import (
     knows_beyond_16_bits,
 )
 from kilotune.evaluators.fixed_point.kernel import BatchKernel
-from kilotune.evaluators.fixed_point.known_runs import KnownRun, KnownRuns, row_keys
+from kilotune.evaluators.fixed_point.known_runs import KnownRuns, row_keys
 from kilotune.evaluators.fixed_point.known_values import (
     WORTH_KEEPING,
     KnownValues,
     values_with_room,
     without_small_groups,
 )
+from kilotune.evaluators.fixed_point.label_limits import LabelLimits
 from kilotune.evaluators.fixed_point.margins import Contest, MarginSums
-from kilotune.evaluators.fixed_point.sample_blocks import LANES, lanes_of_block
+from kilotune.evaluators.fixed_point.running_batch import RunningBatch
+from kilotune.evaluators.fixed_point.sample_blocks import LANES, WORTH_COUNTING, lanes_of_block
 from kilotune.evaluators.fixed_point.step_groups import StepGroup, grouped_parts, resumable_parts, separate_parts
 from kilotune.evaluators.interruptible import StopFlag, interruptible
 
@@ -53,7 +55,7 @@ _Program, _Batch, _Group = structures(Path(__file__).with_name("kernel.c"), "Pro
 MOST_STORAGE_BYTES = 32 << 20
 """How much the temporaries of a block of samples take, each with a place of its own; more than that shares places."""
 
-QUICK_TERMS = 100_000_000
+QUICK_TERMS = 500_000_000
 """Products and other elements, of all samples and candidates, in some hundredths of a second; a longer call can be ended."""
 
 
@@ -120,7 +122,7 @@ class NativeProgram:
 
     def supports(self, batch: FixedBatch) -> bool:
         """Whether the kernel has the widths of the batch, and its order of reads and writes is right."""
-        fits = bool((batch.bits <= self._kernel.most_bits).all())
+        fits = batch.most_bits <= self._kernel.most_bits
         tabled = self._kernel.most_bits == 16 or all(map(knows_beyond_16_bits, batch.functions))
         return self._runs and fits and tabled
 
@@ -130,14 +132,27 @@ class NativeProgram:
 
     def run_contest(self, batch: FixedBatch) -> tuple[npt.NDArray[np.signedinteger], list[MarginSums]]:
         """Outputs, and a contest's sums of each candidate, as `run_reference_contest`; zeros without a contest."""
+        running = self.run_limited(batch)
+        return running.outputs, running.margin_sums(range(len(batch)))
+
+    def run_limited(self, batch: FixedBatch, limits: LabelLimits | None = None) -> RunningBatch:
+        """The batch when its candidates have met their last sample, or are out by the limits."""
         running = self.prepare(batch)
         keys = self._keys(batch, running)
         known = self._known_runs.find(keys)
         running.take_over(known)
         unknown = [i for i in range(len(batch)) if i not in known]
+        if limits is not None:
+            running.hold_against(limits, list(known))
         running.go_on(unknown, self.blocks)
-        self._known_runs.add([keys[i] for i in unknown], *running.copies(unknown))
-        return running.outputs, running.margin_sums(range(len(batch)))
+        whole = unknown if limits is None else [i for i in unknown if running.met[i] == len(self._features)]
+        self._known_runs.add([keys[i] for i in whole], *running.copies(whole))
+        return running
+
+    @property
+    def counts_labels(self) -> bool:
+        """Whether candidates may have `LabelLimits`, which is worth it: not where one is run beside what another one has left behind."""
+        return self._known_values.count > 0 and self.own_work >= WORTH_COUNTING
 
     def _keys(self, batch: FixedBatch, running: RunningBatch) -> list[bytes]:
         """All that the outputs of a candidate hang on. Features are known by their format: where they are, others may be later."""
@@ -159,6 +174,11 @@ class NativeProgram:
         addresses = {name: address_of(array) for name, array in arrays.items()}
         c_batch = _Batch(known_values=self._known_values.count, **addresses)
         return RunningBatch(self, batch.rounding, c_batch, arrays)
+
+    def count_labels(self, c_batch: ctypes.Structure, rounding: Rounding) -> None:
+        """Count the labels of candidates whose outputs are known, as the structure says."""
+        library = self._kernel.library(rounding, self.lanes)
+        library.kilotune_count_labels(ctypes.byref(self._c_program), ctypes.byref(c_batch))
 
     @property
     def pack_count(self) -> int:
@@ -303,60 +323,6 @@ class NativeProgram:
         contiguous = np.ascontiguousarray(array)
         self._kept.append(contiguous)
         return int(contiguous.ctypes.data)
-
-
-class RunningBatch:
-    """Candidates on their way through the samples: they need not all go to the end.
-
-    `outputs` [candidates, samples, elements of the result], and `margin_sums`: of the samples that a candidate has met. `arrays`: what
-    the members of the C structure point to.
-    """
-
-    def __init__(
-        self,
-        program: NativeProgram,
-        rounding: Rounding,
-        c_batch: ctypes.Structure,
-        arrays: Mapping[str, np.ndarray],
-    ) -> None:
-        self.blocks, self.lanes = program.blocks, program.lanes
-        self._program, self._rounding, self._c_batch, self.arrays = program, rounding, c_batch, arrays
-        self._next_block = 0
-
-    @property
-    def outputs(self) -> npt.NDArray[np.signedinteger]:
-        return self.arrays["outputs"]
-
-    def margin_sums(self, candidates: Sequence[int]) -> list[MarginSums]:
-        """A contest's sums of some candidates."""
-        sums = self.arrays["margin_sums"][list(candidates)]
-        if sums.shape[2] == 1:
-            return [MarginSums(*one) for one in sums[:, :, 0].tolist()]
-        return [MarginSums(*(low + (high << 64) for low, high in one)) for one in _unsigned_low(sums)]
-
-    def take_over(self, known: Mapping[int, KnownRun]) -> None:
-        """What some candidates come to, which do not run."""
-        for candidate, run in known.items():
-            self.outputs[candidate], self.arrays["margin_sums"][candidate] = run
-
-    def copies(self, candidates: Sequence[int]) -> tuple[np.ndarray, np.ndarray]:
-        """The outputs and sums of some candidates, which do not change when those of the batch do."""
-        return self.outputs[candidates], self.arrays["margin_sums"][candidates]
-
-    def go_on(self, candidates: Sequence[int], end_block: int) -> None:
-        """Run some candidates up to a block. Who has been left out once must stay out. MemoryError."""
-        c_batch, chosen = self._c_batch, np.array(candidates, dtype=np.int32)
-        if not len(chosen):
-            return
-        c_batch.count, c_batch.first_block, c_batch.end_block = len(chosen), self._next_block, end_block
-        c_batch.chosen = address_of(chosen)
-        self._program.run_blocks(c_batch, self._rounding)
-        self._next_block = end_block
-
-
-def _unsigned_low(sums: IntArray) -> list[list[tuple[int, int]]]:
-    """Low and high words of integers of 128 bits [candidates, sums, 2]."""
-    return [[(low % (1 << 64), high) for low, high in one] for one in sums.tolist()]
 
 
 def split_loops(steps: LoopedSteps, contest: Contest | None) -> tuple[LoopedSteps, Contest | None]:

@@ -8,7 +8,7 @@ the errors of the other samples are (`least_spread`).
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,9 +17,9 @@ from kilotune.codegen.arrays import FloatArray, IntArray
 from kilotune.evaluators.fixed_point.class_scores import ClassScore
 from kilotune.evaluators.fixed_point.fidelity import LeastSpread, expected_flips
 from kilotune.evaluators.fixed_point.margins import Contest, MarginSums
-from kilotune.evaluators.fixed_point.native import RunningBatch
+from kilotune.evaluators.fixed_point.running_batch import RunningBatch
 from kilotune.search.racing import Hurdle
-from kilotune.search.space import Metrics
+from kilotune.search.space import Measurement, Metrics
 
 LOOKS = (8, 4, 2)
 """Candidates are looked at after the eighth, the fourth and the half of the samples. A look costs as much as some blocks of a small
@@ -28,6 +28,9 @@ program."""
 ROUNDING_ROOM = 1e-5
 """Flips that a bound leaves for the rounding of what it bounds."""
 
+
+Stopped = dict[int, tuple[int, Metrics]]
+"""Candidates that are out: the samples that each has met, and the metrics that it could have had at best."""
 
 LeastTails = Callable[[Sequence[LeastSpread]], list[int]]
 """As `fidelity.tail_sums`, of what no errors of the other samples bring below."""
@@ -43,13 +46,11 @@ class LabelRace:
     contest: Contest | None
     least_tails: LeastTails
 
-    def run(
-        self, running: RunningBatch, scales: Sequence[int], exact: Sequence[Metrics], hurdle: Hurdle
-    ) -> dict[int, tuple[int, Metrics]]:
-        """Run all candidates until they are out or have met every sample. Of those that are out: the samples met, and the metrics that
-        they could have had at best. `scales`: of the scores; `exact`: what is known of each beforehand."""
+    def run(self, running: RunningBatch, scales: Sequence[int], exact: Sequence[Metrics], hurdle: Hurdle) -> Stopped:
+        """Run all candidates until they are out or have met every sample; those that are out. `scales`: of the scores; `exact`: what is
+        known of each beforehand."""
         samples = len(self.float_labels)
-        out: dict[int, tuple[int, Metrics]] = {}
+        out: Stopped = {}
         going = list(range(len(exact)))
         for end in (0, *stages(running.blocks)):
             if end:
@@ -99,6 +100,19 @@ class LabelRace:
             for candidate, one in zip(candidates, sums, strict=True)
         ]
         return least_expected_flips(self.least_tails(spreads), disagreements)
+
+
+def by_candidate(columns: Mapping[str, np.ndarray]) -> list[Metrics]:
+    """The metrics of each candidate, from arrays of them."""
+    lists = {name: values.tolist() for name, values in columns.items()}
+    return [dict(zip(lists, values, strict=True)) for values in zip(*lists.values(), strict=True)]
+
+
+def censored(met: int, at_best: Metrics, samples: int) -> Measurement:
+    """The measurement of a candidate that is out."""
+    return Measurement(
+        at_best, f"Stopped after {met} of {samples} samples, when it could no longer be better than others.", True
+    )
 
 
 QUALITY = ("accuracy_percent", "disagreements", "disagreements_where_right", "expected_flips")

@@ -22,6 +22,10 @@ WORTH_RACING = 20_000_000
 """Products and other elements, on all samples, of a candidate that its neighbours do not share, from which on it costs less to look at
 it now and then than is saved."""
 
+WORTH_COUNTING = 500_000
+"""As many from which on it costs less than is saved to say how many labels a candidate may have wrong before it is out
+(`label_limits`)."""
+
 
 def lanes_of_block(samples: int, values: int, value_bytes: int, work: int, most_lanes: int) -> int:
     """How many samples a block has. `values`: of the input and the temporaries, for a sample; `work`: products and other elements of a

@@ -17,10 +17,12 @@ from kilotune.codegen.fixed.table import FixedBatch
 from kilotune.codegen.looped_steps import LoopedSteps, loop_steps
 from kilotune.evaluators.fixed_point.fidelity import LeastSpread, MarginErrors, least_tail_sums, tail_sums
 from kilotune.evaluators.fixed_point.kernel import BatchKernel, load_kernel, load_wide_kernel
+from kilotune.evaluators.fixed_point.label_limits import LabelLimits
 from kilotune.evaluators.fixed_point.margins import Contest, MarginSums
-from kilotune.evaluators.fixed_point.native import NativeProgram, RunningBatch
+from kilotune.evaluators.fixed_point.native import NativeProgram
 from kilotune.evaluators.fixed_point.native_tails import native_least_tail_sums, native_tail_sums
 from kilotune.evaluators.fixed_point.reference import run_reference, run_reference_contest
+from kilotune.evaluators.fixed_point.running_batch import RunningBatch
 
 
 class Backend(enum.Enum):
@@ -86,6 +88,24 @@ class Simulator:
         native = self._native_program(batch)
         return 0.0 if native is None else native.own_work
 
+    def run_limited(self, batch: FixedBatch, limits: LabelLimits) -> RunningBatch:
+        """The batch when its candidates have met their last sample, or are out by the limits. ValueError where labels are not counted."""
+        native = self._native_program(batch)
+        if native is None or not native.counts_labels:
+            raise ValueError("candidates have limits where the kernel counts labels, and here it does not")
+        return native.run_limited(batch, limits)
+
+    def counts_labels(self, batch: FixedBatch) -> bool:
+        """Whether candidates of the batch may have `LabelLimits`."""
+        native = self._native_program(batch)
+        return native is not None and native.counts_labels
+
+    @cached_property
+    def may_count_labels(self) -> bool:
+        """Whether those of 8 and 16 bits may."""
+        kernel = None if self._by_definition else load_kernel()
+        return kernel is not None and self._native_of(kernel).counts_labels
+
     @property
     def description(self) -> str:
         """Which execution runs, for results and reports."""
@@ -114,19 +134,20 @@ class Simulator:
         """What runs a batch compiled; None where nothing does."""
         if self._by_definition:
             return None
-        wide = bool((batch.bits > 16).any())
-        kernel = load_wide_kernel() if wide else load_kernel()
+        kernel = load_wide_kernel() if batch.most_bits > 16 else load_kernel()
         if kernel is None:
             if self.backend is Backend.NATIVE:
                 raise RuntimeError("no working C compiler was found: install gcc or set CC")
             return None
-        native = self._native.get(kernel.most_bits)
-        if native is None:
-            native = self._native[kernel.most_bits] = self._made(kernel)
+        native = self._native_of(kernel)
         return native if native.supports(batch) else None
 
-    def _made(self, kernel: BatchKernel) -> NativeProgram:
-        return NativeProgram(kernel, self.program, self.steps, self.parameters, self.features, self.contest)
+    def _native_of(self, kernel: BatchKernel) -> NativeProgram:
+        native = self._native.get(kernel.most_bits)
+        if native is None:
+            native = NativeProgram(kernel, self.program, self.steps, self.parameters, self.features, self.contest)
+            self._native[kernel.most_bits] = native
+        return native
 
     def __getstate__(self) -> dict[str, object]:
         return {**self.__dict__, "_steps": None, "_native": {}}

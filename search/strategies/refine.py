@@ -50,6 +50,8 @@ TRADED = 12
 class RefineSearch(LocalSearch):
     """Local search with a warm start. For a space without a procedure it begins as plain local search."""
 
+    asks_again = True  # for halves of trades
+
     def __init__(self, space: Space, seed: int) -> None:
         self._whole = space
         self._finishing = space if isinstance(space, HasFinish) else None
@@ -158,10 +160,12 @@ class RefineSearch(LocalSearch):
             here = traded
 
     def _traded(self, here: MeasuredCandidate) -> DescentSteps:
-        """The best of the pairs of changes, or what is here where none is better. All single changes are known."""
+        """The best of the pairs of changes, or what is here where none is better. All single changes are known, but for those that were
+        stopped early: a change that is worth trading is no improvement, so it has nothing to beat here."""
         moves = self._moves.of(here.candidate)
         if len(here.rank) < 3 or not moves:
             return here
+        self.hurdle = None
         singles = self._ranked((yield [self._moves.apply(here.candidate, dict([move])) for move in moves]))
         known = list(zip(singles, moves, strict=True))
         first = here.rank[1]
@@ -177,6 +181,7 @@ class RefineSearch(LocalSearch):
         ]
         if not pairs:
             return here
+        self.hurdle = here.rank
         return min([here, *self._ranked((yield pairs))], key=lambda point: point.rank)
 
 

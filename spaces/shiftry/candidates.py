@@ -61,13 +61,11 @@ FoundT = TypeVar("FoundT")
 class ShiftryOptions(FixedPointOptions):
     """What a user may set: `FixedPointOptions`, and the accuracy that may be lost.
 
-    With a limit (bytes of flash or RAM; cycles or time, which need `timing`) the aim is the best precision that
-    fits; without one it is the least memory whose accuracy
-    on the training data is at most `accuracy_drop` percentage points below the float program's (for numerical models:
-    whose precision loss is at most `permitted_loss`). RAM is that of the placed program; `in_place` lets results overwrite
-    operands that die (`codegen.in_place`), which the paper does not do. With another `objective` than memory: the least of
-    that instead, within the limits and the permitted loss.
-    `permitted_flips` bounds the expected flips as well.
+    With a limit (bytes of flash or RAM; cycles or time, which need `timing`) the aim is the best precision that fits; without one it is
+    the least memory whose accuracy on the training data is at most `accuracy_drop` percentage points below the float program's (for
+    numerical models: whose precision loss is at most `permitted_loss`). RAM is that of the placed program; `in_place` lets results
+    overwrite operands that die (`codegen.in_place`), which the paper does not do. With another `objective` than memory: the least of
+    that instead, within the limits and the permitted loss. `permitted_flips` bounds the expected flips as well.
 
     `narrow`: parameters may be stored in fewer than 8 bits; `truer`: weights may be rounded sequentially, with regard to their inputs on
     the training data; `finer`: rows of weights may have scales of their own; `codebook`: parameters may be stored as 4-bit numbers of 16
@@ -76,9 +74,8 @@ class ShiftryOptions(FixedPointOptions):
     divides is decided, too, for the whole program; `rounding` is what comes first. `any_accumulator`: so is the width of each sum of
     products, where `accumulator` is what comes first.
 
-    `front`: names of quantities (`spaces.objectives`) against which the whole curve of precision is asked for, as far as expected
-    flips are at most `permitted_flips`, else `accuracy_drop` per cent of the samples (for numerical models: the expected error at
-    most `permitted_loss`).
+    `front`: names of quantities (`spaces.objectives`) against which the whole curve of precision is asked for, as far as expected flips are
+    at most `permitted_flips`, else `accuracy_drop` % of the samples (for numerical models: the expected error at most `permitted_loss`).
     """
 
     accuracy_drop: float = 2.0
@@ -289,7 +286,8 @@ class ShiftryCandidates:
         return self._in_one_way(self._lowered(batch), chosen_roundings.pop())
 
     def _in_one_way(self, programs: FixedBatch, rounding: Option | None) -> FixedBatch:
-        return replace(programs, rounding=self._whole.rounding_of(rounding))
+        wanted = self._whole.rounding_of(rounding)
+        return programs if programs.rounding is wanted else replace(programs, rounding=wanted)
 
     def _lowered(self, batch: Sequence[Assignment]) -> FixedBatch:
         """The programs, whose rows are the same however they round."""
@@ -318,8 +316,13 @@ class ShiftryCandidates:
 
     @property
     def races(self) -> bool:
-        """Whether some candidates are worth stopping: of small programs none is."""
+        """Whether some candidates are worth stopping."""
         return self.evaluator.may_race
+
+    @property
+    def races_who_is_asked_again(self) -> bool:
+        """Whether some are that may be asked for once more."""
+        return self.evaluator.may_look
 
     def evaluate_against(self, batch: Sequence[Assignment], hurdle: Hurdle) -> list[Measurement]:
         """As `evaluate`; candidates of classifiers that are out by `hurdle` are censored."""

@@ -269,6 +269,11 @@ class FittedSpace:
         """Whether some candidates are worth stopping."""
         return self.formats.races
 
+    @property
+    def races_who_is_asked_again(self) -> bool:
+        """Whether some are that may be asked for once more."""
+        return self.formats.races_who_is_asked_again
+
     def evaluate_against(self, batch: Sequence[Assignment], hurdle: Hurdle) -> list[Measurement]:
         """As `evaluate`; rounded candidates of classifiers that are out by `hurdle` are censored."""
         return self._measured(batch, hurdle)

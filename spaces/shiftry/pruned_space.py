@@ -255,6 +255,11 @@ class PrunedSpace:
         """Whether some candidates are worth stopping: programs with fewer units are less work than those with all."""
         return self.whole.races
 
+    @property
+    def races_who_is_asked_again(self) -> bool:
+        """Whether some are that may be asked for once more."""
+        return self.whole.races_who_is_asked_again
+
     def evaluate_against(self, batch: Sequence[Assignment], hurdle: Hurdle) -> list[Measurement]:
         """As `evaluate`; rounded candidates of classifiers that are out by `hurdle` are censored."""
         return self._by_model(batch, lambda space, part: space.evaluate_against(part, hurdle))

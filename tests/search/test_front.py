@@ -66,6 +66,14 @@ def test_front_is_the_set_of_non_dominated_feasible_trials_in_any_order_of_arriv
         assert front.best is None
 
 
+@given(st.lists(measurements, max_size=20))
+def test_the_losses_of_a_front_are_those_of_its_trials_whenever_they_are_asked(found: list[Measurement]) -> None:
+    front = Front(RANKING)
+    for number, measurement in enumerate(found):
+        front.add(Trial(number, {}, measurement))
+        assert front.losses == tuple(losses(trial.measurement) for trial in front.trials)
+
+
 def test_the_nearest_candidate_is_the_one_that_exceeds_its_limits_by_the_smallest_share() -> None:
     ranking = Ranking((Objective("a"),), (Constraint("flash", 1000), Constraint("accuracy", 0.9, at_least=True)))
     front = Front(ranking)

@@ -130,11 +130,13 @@ def test_what_an_earlier_study_knows_changes_no_trial(strategy: str) -> None:
     assert facts(study) == facts(cold)
 
 
+@pytest.mark.parametrize("strategy", ["local", "refine"])
 @pytest.mark.parametrize("seed", range(4))
-def test_the_same_candidates_are_proposed_and_the_same_ones_are_best(seed: int) -> None:
-    raced = run(problem(RacingProblem, seed), 900, seed)
+def test_the_same_candidates_are_proposed_and_the_same_ones_are_best(strategy: str, seed: int) -> None:
+    """Changes that are worth trading break a limit, by which they are stopped early."""
+    raced = run(problem(RacingProblem, seed), 900, seed, strategy)
     proposed = list(dict.fromkeys(map(key_of, raced.trials())))
-    whole = run(problem(FlatProblem, seed), len(proposed), seed)
+    whole = run(problem(FlatProblem, seed), len(proposed), seed, strategy)
     assert proposed == [key_of(trial) for trial in whole.trials()]
     assert sum(trial.measurement.censored for trial in raced.trials()) > 100
     assert [(key_of(t), t.metrics) for t in raced.front.trials] == [(key_of(t), t.metrics) for t in whole.front.trials]
@@ -175,16 +177,32 @@ def test_decisions_are_the_same_on_any_number_of_workers_and_after_any_interrupt
 class NeverRacing(RacingProblem):
     """It could stop candidates, and says that it does not."""
 
-    races = False
+    races = races_who_is_asked_again = False
 
     def evaluate_against(self, batch: Sequence[Assignment], hurdle: Hurdle) -> list[Measurement]:
         raise AssertionError("asked to race")
+
+
+class RacingOnce(RacingProblem):
+    """Nobody is worth stopping who may be asked for once more."""
+
+    races, races_who_is_asked_again = True, False
+
+    def evaluate_against(self, batch: Sequence[Assignment], hurdle: Hurdle) -> list[Measurement]:
+        assert hurdle.is_last
+        return super().evaluate_against(batch, hurdle)
 
 
 def test_a_space_that_says_it_does_not_race_is_not_asked_to() -> None:
     plain, never = (run(problem(kind, 1), 300, 1) for kind in (FlatProblem, NeverRacing))
     assert facts(never) == facts(plain)
     assert any(trial.measurement.censored for trial in run(problem(RacingProblem, 1), 300, 1).trials())
+
+
+@pytest.mark.parametrize("strategy", ["local", "refine"])
+def test_who_may_be_asked_again_is_raced_only_where_a_space_says_so(strategy: str) -> None:
+    once, kind = problem(RacingOnce, 1), FlatProblem if strategy == "refine" else RacingProblem
+    assert facts(run(once, 300, 1, strategy)) == facts(run(problem(kind, 1), 300, 1, strategy))
 
 
 class TwoRounds:

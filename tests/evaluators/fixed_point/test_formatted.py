@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ctypes
+import itertools
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -9,12 +11,15 @@ import numpy as np
 import pytest
 
 from kilotune.codegen import ir
+from kilotune.codegen.fixed.arithmetic import Rounding, scale_down, wrap
 from kilotune.codegen.fixed.encoding import ParameterEncoding
+from kilotune.codegen.fixed.exponential import shiftry_exponential
 from kilotune.codegen.fixed.shiftry import ShiftryLowering
 from kilotune.evaluators.fixed_point import formatted
-from kilotune.evaluators.fixed_point.formatted import FormattedData, ParameterAddresses, Weights, address_of
+from kilotune.evaluators.fixed_point.formatted import FormattedData, ParameterAddresses, TableKey, Weights, address_of
+from kilotune.evaluators.fixed_point.reference import evaluate_function
 from tests.abandoned import abandoned_everywhere
-from tests.codegen.fixed.programs import shiftry_section_3
+from tests.codegen.fixed.programs import HERE, shiftry_section_3
 
 
 def test_addresses_are_those_of_each_parameter_in_each_format() -> None:
@@ -54,6 +59,31 @@ def test_an_address_is_that_of_elements_one_after_the_other() -> None:
     for scattered in (array.T, array[:, 1:]):
         with pytest.raises(ValueError, match="one after the other"):
             address_of(scattered)
+
+
+def view(name: str) -> ir.View:
+    """A variable of one element."""
+    return ir.View(name, (1,), (1,))
+
+
+@pytest.mark.parametrize("rounding", list(Rounding))
+@pytest.mark.parametrize("argument_bits", [8, 16])
+def test_tables_have_the_function_of_every_argument(rounding: Rounding, argument_bits: int) -> None:
+    """Whatever has been made before, of which a part may be of use again."""
+    data = FormattedData({}, np.zeros((1, 0)))
+    far = replace(shiftry_exponential(16), reference=1 << 17)  # of arguments beyond 16 bits
+    functions = [shiftry_exponential(8), shiftry_exponential(16), shiftry_exponential(16, 3.0), far]
+    arguments = np.arange(1 << argument_bits).astype(f"int{argument_bits}").astype(np.int64)
+    kinds = itertools.product((ir.Exp, ir.Sigmoid, ir.Tanh), functions, (0, 3, -2, -9, 15), (0, 6), (8, 16))
+    for kind, function, shift_a, shift_out, bits in kinds:
+        operation = kind(view("out"), HERE, view("a"))
+        key = TableKey(shift_a, shift_out, bits, 0, argument_bits)
+        address = data.table(operation, key, function, rounding)
+        first = ctypes.c_void_p.from_address(address).value
+        assert first is not None
+        found = np.frombuffer((ctypes.c_int16 * len(arguments)).from_address(first), dtype=np.int16)
+        results = evaluate_function(operation, scale_down(arguments, shift_a, rounding), function, rounding)
+        np.testing.assert_array_equal(found, wrap(scale_down(results, shift_out, rounding), bits))
 
 
 def test_a_call_that_was_abandoned_anywhere_leaves_no_wrong_addresses() -> None:

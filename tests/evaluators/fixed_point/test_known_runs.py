@@ -19,8 +19,9 @@ from kilotune.evaluators.fixed_point import formatted, known_runs
 from kilotune.evaluators.fixed_point.kernel import load_kernel
 from kilotune.evaluators.fixed_point.known_runs import KnownRuns, row_keys
 from kilotune.evaluators.fixed_point.margins import float_contest
-from kilotune.evaluators.fixed_point.native import NativeProgram, RunningBatch
+from kilotune.evaluators.fixed_point.native import NativeProgram
 from kilotune.evaluators.fixed_point.reference import run_reference, run_reference_contest
+from kilotune.evaluators.fixed_point.running_batch import RunningBatch
 from tests.codegen.emit.compiled import needs_compiler
 from tests.codegen.emit.random_programs import RandomModel, random_models, shiftry_batches
 from tests.codegen.fixed.programs import HERE, variable
