@@ -108,6 +108,8 @@ def why_not_trained(task: Task) -> str | None:
     labels = np.unique(task.targets)
     if len(labels) and (labels[0] < 0 or labels[-1] >= classes):
         return f"its labels are not numbers of its {classes} scores"
+    if len(labels) < 2:
+        return "its training samples are not of two classes, and of one nothing is learnt but to answer it always"
     executed = len(steps)
     if executed > MOST_EXECUTED:
         return f"it executes {executed} operations a sample, and at most {MOST_EXECUTED} are trained"

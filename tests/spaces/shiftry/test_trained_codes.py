@@ -236,6 +236,7 @@ def test_what_cannot_be_trained_says_why() -> None:
     assert "no class" in str(why_not_trained(numbers))
     assert "no labels" in str(why_not_trained(replace(TASK, targets=None)))
     assert "numbers of its 3 scores" in str(why_not_trained(replace(TASK, targets=TASK.targets + 2.0)))
+    assert "not of two classes" in str(why_not_trained(replace(TASK, targets=np.ones_like(TASK.targets))))
     rows = ir.NormaliseL2(ir.whole(TASK.program.variable("e")), HERE, ir.whole(TASK.program.variable("e")))
     body = (*TASK.program.body[:-2], rows, *TASK.program.body[-2:])
     assert "derivative" in str(why_not_trained(replace(TASK, program=replace(TASK.program, body=body))))
