@@ -21,7 +21,8 @@ from kilotune.search.front import Rank, Ranking
 from kilotune.search.space import Assignment, Constraint, Decision, Metrics, Objective, Option, Procedure, Trial
 from kilotune.search.work_memory import WorkMemory, memory_of
 from kilotune.spaces.shiftry.front_search import search_front
-from kilotune.spaces.shiftry.known_candidates import Costed, FrontQuestion
+from kilotune.spaces.shiftry.known_candidates import FrontQuestion
+from kilotune.spaces.shiftry.within_limits import Narrowed
 
 PATIENCE = 60
 """Candidates without a gain, besides as many as came before the last one, that end a search for a front."""
@@ -37,7 +38,7 @@ LEAST_SHARE = 0.001
 """The share of the worst precision that a program counts as at the least which is more precise: one may be as precise as can be."""
 
 
-class CostSeeking(Costed, Protocol):
+class CostSeeking(Narrowed, Protocol):
     """A space whose first objective is a cost and whose second is precision, a loss."""
 
     @property
@@ -47,9 +48,6 @@ class CostSeeking(Costed, Protocol):
     @property
     def worst_precision(self) -> float:
         """From where on nothing keeps what is permitted, above 0."""
-
-    def narrowings(self) -> list[Assignment]:
-        """Candidates from the widest to the narrowest."""
 
 
 def search_least(space: CostSeeking, seed: int) -> Procedure:

@@ -15,8 +15,8 @@ from typing import Protocol
 from kilotune.search.front import Ranking
 from kilotune.search.space import Assignment, Objective, Procedure, Trial
 from kilotune.spaces.shiftry.front_search import search_front
-from kilotune.spaces.shiftry.known_candidates import Costed, FrontQuestion
-from kilotune.spaces.shiftry.within_limits import first_within
+from kilotune.spaces.shiftry.known_candidates import FrontQuestion
+from kilotune.spaces.shiftry.within_limits import Narrowed, first_within
 
 NEARLY_USED = 0.95
 """The share of a limit from which on programs count as equally dear."""
@@ -25,15 +25,12 @@ PATIENCE = 500
 """Candidates without a gain, besides as many as came before the last one, that end the search."""
 
 
-class Limited(Costed, Protocol):
+class Limited(Narrowed, Protocol):
     """A space whose constraints are limits on costs, none of which is a least."""
 
     @property
     def objectives(self) -> tuple[Objective, ...]:
         """Precision first."""
-
-    def narrowings(self) -> list[Assignment]:
-        """Candidates of which each has all variables at the same width, as far as they are offered it: from the widest to the narrowest."""
 
 
 def front_at_limits(space: Limited) -> FrontQuestion:
