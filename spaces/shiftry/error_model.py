@@ -62,6 +62,15 @@ class ErrorModel:
         residual = weights * (squares - self._base - design @ prior)
         scale = np.abs(prior) + self._base + 1e-18  # a contribution is uncertain in proportion to its size
         weighted = design * weights[:, None] * scale
-        gram = weighted.T @ weighted + RIDGE * np.eye(prior.size)
         self.contributions = self._prior.copy()
-        self.contributions[present] += scale * np.linalg.solve(gram, weighted.T @ residual)
+        self.contributions[present] += scale * _ridge_solution(weighted, residual)
+
+
+def _ridge_solution(design: FloatArray, wanted: FloatArray) -> FloatArray:
+    """The numbers [columns] by which a design [rows, columns] comes nearest to what is wanted [rows], held near 0 by RIDGE."""
+    size = design.shape[1]
+    try:
+        return np.asarray(np.linalg.solve(design.T @ design + RIDGE * np.eye(size), design.T @ wanted))
+    except np.linalg.LinAlgError:  # beside what is exact, squares of all else are lost; without squares they are not
+        rows = np.concatenate([design, np.sqrt(RIDGE) * np.eye(size)])
+        return np.asarray(np.linalg.lstsq(rows, np.concatenate([wanted, np.zeros(size)]), rcond=None)[0])

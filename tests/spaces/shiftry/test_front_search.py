@@ -249,3 +249,16 @@ def test_a_front_needs_quantities_that_there_are() -> None:
         ShiftryOptions(front=("flash", "cycles"))
     with pytest.raises(ValueError, match="no objective besides"):
         ShiftryOptions(front=("flash",), objective="bops")
+
+
+def test_what_is_exact_does_not_end_the_search() -> None:
+    """Weighted by their relative errors such candidates leave nothing of the others but a singular matrix."""
+    space = Widths(5, 1)
+    known = KnownCandidates(space, whole_front(space))
+    base = np.zeros(5, dtype=np.int64)
+    for batch in (known.assignments(base[None]), known.assignments(known.singles(base))):
+        measured = space.evaluate(batch)
+        known.take_in([Trial(i, one, m) for i, (one, m) in enumerate(zip(batch, measured, strict=True))])
+    model, together = ErrorModel(known, base), np.array([[1, 1, 0, 0, 0], [2, 2, 0, 0, 0], [1, 1, 0, 0, 0]])
+    model.refit(together, np.zeros(3))
+    assert [model.predict(point) for point in together] == pytest.approx([0.0] * 3, abs=1e-9)
