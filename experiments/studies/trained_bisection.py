@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 from kilotune.evaluators.executors.in_process import InProcessExecutor
 from kilotune.experiments.presentation.wording import counted
@@ -74,8 +74,9 @@ def smaller_trained(
     rounded = next((trial for trial in in_order if not problem.is_trained(trial.assignment)), best)
     bisection = _Bisection(problem, study, best, rounded, tell, left_s)
     ended = made_in_time(is_over, bisection.run) is not None
-    said = _said_of(study, bisection, ended)
-    if bisection.best is best:
+    is_smaller = bisection.best is not best
+    said = _said_of(study, bisection, ended, is_smaller)
+    if not is_smaller:
         return chosen if said is None else saying(chosen, said)
     record_new(study, [bisection.best])
     smallest = study.book.trial_of(bisection.best.assignment) or bisection.best
@@ -86,14 +87,14 @@ def smaller_trained(
     return replace(found, result=with_best(chosen.result, smallest, problem.space.objectives[0]))
 
 
-def _said_of(study: Study, bisection: _Bisection, ended: bool) -> str | None:
+def _said_of(study: Study, bisection: _Bisection, ended: bool, is_smaller: bool) -> str | None:
     """A sentence on how the bisection went; None where nothing can be compared."""
     trained = counted(bisection.trained, "smaller program")
     if not ended:
         why = "was interrupted" if study.stopped else "was not ended in time"
         how = "goes on" if study.stopped else "goes on with a larger --budget"
         return f"Looking for smaller programs that training makes good {why}, with {trained} trained: `tune resume {study.name}` {how}."
-    if bisection.best is not bisection.first:
+    if is_smaller:
         return f"Of {trained} trained it is the smallest within what may be lost and as right on made-up inputs."
     if bisection.most_wrong < 0.0:
         return None
@@ -114,7 +115,7 @@ def next_limit(most: float, fails: int) -> int | None:
 @dataclass
 class _Bisection:
     """`best`: the smallest so far that does; `rounded`: the best that is not trained; `trained`: how many were; `most_wrong`: of how many
-    made-up inputs one may be wrong, known from `run` on; `first`: the best before it."""
+    made-up inputs one may be wrong, known from `run` on."""
 
     problem: NarrowsMemory
     study: Study
@@ -124,10 +125,6 @@ class _Bisection:
     left_s: Callable[[], float]
     trained: int = 0
     most_wrong: float = 0.0
-    first: Trial = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.first = self.best
 
     def run(self) -> bool:
         """Until the bytes between what does and what does not are few, or enough has been trained: to its end, always."""
