@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import importlib
 import logging
 from typing import cast
@@ -19,6 +20,7 @@ from kilotune.experiments.report.result_section import artefact_sections, profil
 from kilotune.experiments.report.trials import best_trials_section, decisions_sections, failures_sections
 from kilotune.experiments.studies import tuning
 from kilotune.search.result import Status
+from kilotune.search.space import Trial
 from kilotune.search.stored_rows import StudyRow
 from kilotune.search.study import Study
 
@@ -43,7 +45,7 @@ def study_sections(problem: Problem, study: Study, row: StudyRow) -> tuple[Secti
         asked,
         result_section(reported),
         *placed_sections(reported.outcome.placing),
-        *drawn_sections(problem, study),
+        *_of_the_search(drawn_sections(problem, study), study.front.best, best),
         *pareto_sections(reported),
         convergence_section(reported),
         *decisions_sections(reported),
@@ -51,6 +53,14 @@ def study_sections(problem: Problem, study: Study, row: StudyRow) -> tuple[Secti
         best_trials_section(reported),
         *(() if best is None else (*profile_sections(problem, best), *artefact_sections(problem, best))),
     )
+
+
+def _of_the_search(drawn: tuple[Section, ...], found: Trial | None, exported: Trial | None) -> tuple[Section, ...]:
+    """The space's own figures, which know the study alone: said of them where another candidate was chosen after the search."""
+    if not drawn or found is None or exported is None or found.number == exported.number:
+        return drawn
+    said = f"The best trial is here what the search found best, trial {found.number}; trial {exported.number} was chosen after it."
+    return (dataclasses.replace(drawn[0], blocks=(Paragraph(said), *drawn[0].blocks)), *drawn[1:])
 
 
 def drawn_sections(problem: Problem, study: Study) -> tuple[Section, ...]:

@@ -224,6 +224,21 @@ def test_one_objective_has_no_front_and_a_drawing_that_fails_costs_itself_only(
     assert list(by_title(study_sections(problem, study, row)))[2] == "Address map"
 
 
+def test_figures_of_the_search_say_that_another_candidate_was_chosen_after_it(
+    shiftry: tuple[Problem, Study, StudyRow], monkeypatch: MonkeyPatch
+) -> None:
+    problem, study, row = shiftry
+    found, concluded = study.front.best, reported(problem, study, row).outcome
+    assert found is not None
+    title = "Demotion, variable by variable"
+    assert "was chosen after it" not in text(by_title(study_sections(problem, study, row))[title])
+    other = next(t for t in study.trials() if t.number != found.number and t.measurement.failure is None)
+    chosen = dataclasses.replace(concluded, result=dataclasses.replace(concluded.result, best=other))
+    monkeypatch.setattr(tuning, "conclude", lambda *_, **__: chosen)
+    said = text(by_title(study_sections(problem, study, row))[title])
+    assert f"the search found best, trial {found.number}; trial {other.number} was chosen after it" in said
+
+
 @pytest.mark.slow
 def test_a_study_without_trials_and_one_that_runs_say_so(store: Store) -> None:
     problem, study = make_study(store, "empty", asked("memory", strategy="random"), 0)
