@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import Protocol, cast, runtime_checkable
 
 from kilotune.search.racing import Hurdle, RacingSpace
 from kilotune.search.space import Assignment, Measurement, Space
@@ -55,14 +55,12 @@ class Recalls(Protocol):
 
 
 def measure(space: Space, chunk: Sequence[Assignment], hurdle: Hurdle | None = None) -> tuple[list[Measurement], float]:
-    """The measurements of `chunk` and the seconds they took. With a `hurdle` a space that races may censor some. Whatever the
-    space raises becomes a failure of the candidate that made it raise."""
+    """The measurements of `chunk` and the seconds they took. With a `hurdle`, which only a `RacingSpace` is given, some may be censored.
+    Whatever the space raises becomes a failure of the candidate that made it raise."""
     start = time.perf_counter()
     try:
-        if hurdle is not None and isinstance(space, RacingSpace):
-            measurements = list(space.evaluate_against(chunk, hurdle))
-        else:
-            measurements = list(space.evaluate(chunk))
+        racing = cast(RacingSpace, space)
+        measurements = list(space.evaluate(chunk) if hurdle is None else racing.evaluate_against(chunk, hurdle))
         if len(measurements) != len(chunk):
             raise ValueError(f"{len(measurements)} measurements came back for {len(chunk)} candidates")
     except Exception as error:

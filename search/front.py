@@ -32,21 +32,32 @@ class Ranking:
         if measurement.failure is not None:
             return math.inf
         total = 0.0
-        for constraint in self.constraints:
-            total += constraint.violation(measurement.metrics) / (abs(constraint.limit) or 1.0)
+        metric = measurement.metrics.get  # as `Constraint.violation`, which is called too often to be called
+        for name, limit, at_least, unit in self._limits:
+            value = metric(name)
+            if value is None or value != value:
+                return math.inf
+            over = limit - value if at_least else value - limit
+            if over > 0.0:
+                total += over / unit
         return total
 
     def losses(self, measurement: Measurement) -> Rank:
         """One loss per objective, in order; +inf where there is no metric."""
         if measurement.failure is not None:
             return (math.inf,) * len(self.objectives)
-        metric = measurement.metrics.get  # as `Objective.loss`, which is called too often to be called
+        metric = measurement.metrics.get  # as `Objective.loss`, likewise
         return tuple(
             [
                 math.inf if (value := metric(name)) is None or value != value else value if is_least else -value
                 for name, is_least in self._aims
             ]
         )
+
+    @cached_property
+    def _limits(self) -> tuple[tuple[str, float, bool, float], ...]:
+        """Metric, limit, whether it is a least one, and what excess is a share of."""
+        return tuple((c.metric, c.limit, c.at_least, abs(c.limit) or 1.0) for c in self.constraints)
 
     @cached_property
     def _aims(self) -> tuple[tuple[str, bool], ...]:

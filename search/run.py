@@ -70,7 +70,7 @@ class Run:
         self._measuring = ChunkedMeasuring(executor, self._must_stop, self._watch)
         self._sharing = record.work_sharing()
         self._unreplayed = record.book.numbers()  # trials of earlier runs that this one has not proposed yet
-        self._races = isinstance(record.space, RacingSpace)
+        self._races, self._asks_again = isinstance(record.space, RacingSpace), False
         self._round_hurdle: Hurdle | None = None
         self._answered = Front(Ranking.of(record.space))  # rounds that are over: other processes find the same
         self._unranked: list[Trial] = []  # that are to come to these
@@ -121,7 +121,8 @@ class Run:
         warm = strategy if isinstance(strategy, WarmStartedStrategy) else None
         if isinstance(strategy, ClockAware):
             strategy.count_by(self._clock)
-        raced = is_raced(record.space, asks_again(strategy))
+        self._asks_again = asks_again(strategy)  # once: to ask whether an object has an ability takes long
+        raced = is_raced(record.space, self._asks_again)
         named = strategy if raced and isinstance(strategy, NamesHurdle) else None
         self._races = named is not None
         while record.status is Status.RUNNING:
@@ -175,7 +176,7 @@ class Run:
         if wanted is None:
             return None
         self._rank_answered()
-        return Hurdle.of(wanted, self._answered, not asks_again(strategy))
+        return Hurdle.of(wanted, self._answered, not self._asks_again)
 
     def _rank_answered(self) -> None:
         self._answered.update(self._unranked)

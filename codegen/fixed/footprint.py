@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from kilotune.codegen import ir
 from kilotune.codegen.arrays import BoolArray, FloatArray, IntArray
@@ -23,6 +24,9 @@ from kilotune.codegen.looped_steps import LoopedSteps
 from kilotune.codegen.placement import PlacedVariables, Placer
 
 WIDTHS = (8, 16, 32)
+
+COUNTED = tuple(f"{kind}_{width}" for kind in ("multiplies", "adds") for width in WIDTHS)
+"""Names of what is counted of executed operations."""
 
 MOST_REMEMBERED = 50_000
 """Placements kept for width maps that come again, as they do when a search moves scales."""
@@ -97,23 +101,24 @@ class Footprint:
         self._placed: dict[bytes, PlacedVariables] = {}
         index = {v.name: i for i, v in enumerate(program.variables)}
         self.storage = parameter_storage(program, parameters)
-        self._bytes_of = np.zeros((len(index), WIDTHS[-1] + 1), dtype=np.int64)  # [variables, stored widths]
+        bytes_of = np.zeros((len(index), WIDTHS[-1] + 1), dtype=np.int64)
         for name, storage in self.storage.items():
             for width in (*LAYOUTS, *WIDTHS):
-                self._bytes_of[index[name], width] = storage.size_bytes(width)
+                bytes_of[index[name], width] = storage.size_bytes(width)
+        self._bytes_of = TableByWidth(bytes_of)
         self._names = [v.name for v in program.variables]
-        self._temporaries = [index[name] for name in self.placer.interference.names]
+        self._temporaries = np.array([index[name] for name in self.placer.interference.names], dtype=np.intp)
         self._constant_bytes = sum(len(entries) * bits // 8 for bits, entries in quantised_tables(program))
         works = [_work(operation, times, program, parameters) for operation, times in ir.executions(program.body)]
-        self._works = _by_width(np.array(works, dtype=np.int64).reshape(-1, 2))
+        self._works = TableByWidth(_by_width(np.array(works, dtype=np.int64).reshape(-1, 2)))
         operations = list(enumerate(ir.operations(program.body)))
         self._summing = [(row, o) for row, o in operations if isinstance(o, ir.MatMul | ir.Conv2D)]
-        self._tabled = [row for row, o in operations if isinstance(o, ir.TableFunction)]
+        self._tabled = np.array([row for row, o in operations if isinstance(o, ir.TableFunction)], dtype=np.intp)
         self._tables: _TablesOfFunctions | None = None
 
     def flash_bytes(self, stored: IntArray, tables: IntArray | int = 0) -> IntArray:
         """Flash [N] of candidates with `stored` bits [N, variables], plus `tables` bytes of exponential tables."""
-        return np.asarray(self._bytes_of[np.arange(stored.shape[1]), stored].sum(axis=1) + tables)
+        return np.asarray(self._bytes_of.sums(stored) + tables)
 
     def beside_bytes(self, batch: FixedBatch) -> IntArray:
         """Flash [N] of what lies beside parameters' codes: shifts of rows and codebooks."""
@@ -158,36 +163,54 @@ class Footprint:
 
     def _placements(self, bits: IntArray) -> list[PlacedVariables]:
         """One for each of `bits` [N, variables]. Equal widths are placed once."""
-        keys = [row.tobytes() for row in bits[:, self._temporaries].astype(np.uint8)]
+        widths, size = bits.take(self._temporaries, axis=1).astype(np.uint8).tobytes(), len(self._temporaries)
+        keys = [widths[place * size : (place + 1) * size] for place in range(len(bits))]
+        try:
+            return [self._placed[key] for key in keys]
+        except KeyError:
+            self._place(keys, bits)
+            return [self._placed[key] for key in keys]
+
+    def _place(self, keys: Sequence[bytes], bits: IntArray) -> None:
+        """Have the placements of these keys among those that are remembered."""
         new = {key: self._by_name(row) for key, row in zip(keys, bits, strict=True) if key not in self._placed}
-        found = dict(zip(new, self._place_many(list(new.values())), strict=True)) if new else {}
+        found = dict(zip(new, self._place_many(list(new.values())), strict=True))
         if self.refine:
             found = {key: self.refine(self.placer, new[key], placed) for key, placed in found.items()}
         if len(self._placed) + len(found) > MOST_REMEMBERED:
             found |= {key: self._placed[key] for key in keys if key not in found}
             self._placed.clear()
         self._placed |= found
-        return [self._placed[key] for key in keys]
 
     def _by_name(self, bits: IntArray) -> dict[str, int]:
         return dict(zip(self._names, bits.tolist(), strict=True))
 
     def table_bytes(self, batch: FixedBatch) -> IntArray:
         """Flash [N] of the exponential tables, and of those of quantised programs; equal arrays are stored once."""
-        if not batch.functions or not self._tabled:
+        if not batch.functions or not len(self._tabled):
             return np.full(len(batch), self._constant_bytes, dtype=np.int64)
         known = self._tables
         if known is None or known.functions is not batch.functions or known.rounding is not batch.rounding:
             known = self._tables = _tables_of(batch.functions, batch.rounding)
-        chosen = known.arrays[batch.rows[:, self._tabled, Column.FUNCTION]]
+        chosen = known.arrays.take(batch.rows[:, :, Column.FUNCTION].take(self._tabled, axis=1), axis=0)
         return np.asarray(chosen.any(axis=1) @ known.sizes + self._constant_bytes)
 
     def operation_counts(self, batch: FixedBatch) -> dict[str, IntArray]:
         """Executed multiplications and additions [N] by the width they are done in: multiplies_8, ..., adds_32."""
-        widths = batch.rows[:, :, Column.ACC_BITS]
-        counts = self._works[np.arange(widths.shape[1]), widths].sum(axis=1).T
-        kinds = ("multiplies", "adds")
-        return dict(zip((f"{kind}_{width}" for kind in kinds for width in WIDTHS), counts, strict=True))
+        counts = self._works.sums(batch.rows[:, :, Column.ACC_BITS]).T
+        return dict(zip(COUNTED, counts, strict=True))
+
+
+class TableByWidth:
+    """Amounts [rows, widths, ...] of things that each have one width of a few."""
+
+    def __init__(self, amounts: IntArray) -> None:
+        self._flat = amounts.reshape(-1, *amounts.shape[2:])
+        self._starts = np.arange(len(amounts)) * amounts.shape[1]
+
+    def sums(self, widths: npt.NDArray[np.signedinteger]) -> IntArray:
+        """What all rows have together [N, ...] at `widths` [N, rows]."""
+        return np.asarray(np.add.reduce(self._flat.take(widths + self._starts, axis=0), axis=1))
 
 
 @dataclass(frozen=True)

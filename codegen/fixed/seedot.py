@@ -16,7 +16,7 @@ from typing import assert_never
 import numpy as np
 
 from kilotune.codegen import ir
-from kilotune.codegen.fixed.arithmetic import MAX_SHIFT, Accumulator, Rounding, exponent, get_scale, quantise
+from kilotune.codegen.fixed.arithmetic import MAX_SHIFT, Accumulator, Rounding, exponent, get_scale, quantise_number
 from kilotune.codegen.fixed.exponential import Exponential, mul_scale, seedot_exponential, shiftry_exponential
 from kilotune.codegen.fixed.table import Column, FixedBatch, constant_columns, unencoded
 
@@ -186,7 +186,7 @@ class _SeeDotCandidate:
     def _fill(self, row: int, out: str, value: float) -> None:
         if out not in self.pinned and out not in self._sums:
             self._settle(row, out, self._literal_scale(value))
-        self._set(row, Column.CONSTANT_A, int(quantise(value, self.choice.bits, self.scales.get(out, 0))))
+        self._set(row, Column.CONSTANT_A, quantise_number(value, self.choice.bits, self.scales.get(out, 0)))
 
     def _look_up(self, row: int, out: str, operation: ir.TableFunction) -> None:
         scale = self._scale(operation.a)
@@ -213,7 +213,7 @@ class _SeeDotCandidate:
 
     def _constant(self, row: int, column: Column, operand: ir.Operand, scale: int) -> None:
         if isinstance(operand, ir.Literal):
-            self._set(row, column, int(quantise(operand.value, self.choice.bits, scale)))
+            self._set(row, column, quantise_number(operand.value, self.choice.bits, scale))
 
     def _settle(self, row: int, out: str, natural: int) -> None:
         if out in self.pinned:

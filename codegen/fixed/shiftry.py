@@ -22,7 +22,7 @@ import numpy.typing as npt
 
 from kilotune.codegen import ir
 from kilotune.codegen.arrays import Int32Array, IntArray
-from kilotune.codegen.fixed.arithmetic import MAX_SHIFT, Accumulator, Rounding, exponent, quantise
+from kilotune.codegen.fixed.arithmetic import MAX_SHIFT, Accumulator, Rounding, exponent, quantise_number
 from kilotune.codegen.fixed.encoding import ParameterEncoding
 from kilotune.codegen.fixed.exponential import SHIFTRY_INPUT_SCALE, Exponential, shiftry_exponential
 from kilotune.codegen.fixed.known_rows import KnownRows, VariableFormats, packed_formats, unpacked_formats
@@ -197,6 +197,11 @@ class _OneOperation:
             case _:
                 assert_never(operation)
 
+    @cached_property
+    def _has_wide(self) -> bool:
+        """Whether any variable of a candidate has more than 16 bits."""
+        return int(self.bits.max(initial=0)) > 16
+
     def _bits_of(self, name: str) -> IntArray:
         return self.bits[:, self.index[name]]
 
@@ -227,7 +232,8 @@ class _OneOperation:
         bits_b, scale_b = self._operand(b, a, out)
         bits = np.maximum(np.maximum(bits_a, bits_b), self._bits_of(out))
         least = np.minimum(scale_a, scale_b)
-        if (wide := self._bits_of(out) > 16).any():
+        if self._has_wide:
+            wide = self._bits_of(out) > 16
             least = np.where(wide, np.minimum(self._room_above(a, bits), self._room_above(b, bits)), least)
         common = np.minimum(least, self.scales[:, self.index[out]])
         scale = self._settle(out, common)
@@ -275,7 +281,7 @@ class _OneOperation:
         """(bits, scale) of what of an operand is multiplied. A product has 32 bits, so an operand of 32 keeps as many of its own, the
         upper ones, as the other one leaves, at least 16."""
         bits, scale = self._operand(operand, other, out)
-        if (bits <= 16).all():
+        if not self._has_wide:
             return bits, scale
         others, _ = self._operand(other, operand, out)
         digits = self._digits(operand) if isinstance(operand, ir.View) else bits
@@ -343,5 +349,5 @@ class _OneOperation:
 def _quantise_each(value: float, bits: IntArray, scales: IntArray) -> IntArray:
     """`value` quantised for every candidate's own width and scale."""
     formats = list(zip(bits.tolist(), scales.tolist(), strict=True))
-    found = {one: int(quantise(value, *one)) for one in set(formats)}
+    found = {one: quantise_number(value, *one) for one in set(formats)}
     return np.array([found[one] for one in formats], dtype=bits.dtype)

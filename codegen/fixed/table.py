@@ -99,6 +99,12 @@ class FixedBatch:
             encoded=self.encoded[pick],
         )
 
+    def parts(self, most: int) -> list[FixedBatch]:
+        """The batch in parts of so many candidates at most."""
+        if len(self) <= most:
+            return [self]
+        return [self.part(slice(start, start + most)) for start in range(0, len(self), most)]
+
     @cached_property
     def most_bits(self) -> int:
         """The width of the widest variable of all candidates."""

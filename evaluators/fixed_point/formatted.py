@@ -32,6 +32,9 @@ MOST_INPUT_BYTES = 256 << 20
 QUANTISED_TOGETHER = 1 << 20
 """How many elements are brought into a format in one piece."""
 
+ENCODING_DIGITS = 24
+"""Binary digits of the numbers of encodings."""
+
 StoredFormat = tuple[int, int]
 """Bitwidth and scale."""
 
@@ -198,45 +201,52 @@ class FormattedData:
 
 class ParameterAddresses:
     """Where the data of a program's parameters lie in the formats of candidates: addresses that have been asked for before are found by
-    the formats alone.
-
-    `columns`: of the parameters among the variables; `values` and `packs`: where, among the addresses of a candidate, those of their
-    elements are, and those of all packed weights.
-    """
+    the formats alone."""
 
     def __init__(self, program: ir.Program, data: FormattedData) -> None:
         self._data = data
         parameters = [(i, v.name) for i, v in enumerate(program.variables) if v.role is ir.Role.PARAMETER]
-        self.columns = np.array([column for column, _ in parameters], dtype=np.intp)
+        self._columns = np.array([column for column, _ in parameters], dtype=np.intp)
         self._names = [name for _, name in parameters]
-        counts = [1 + len(data.packs_of(name)) for name in self._names]
-        starts = np.cumsum([0, *counts])
-        self.values = starts[:-1]
-        self.packs = np.zeros(data.pack_count, dtype=np.intp)
-        for name, start in zip(self._names, starts.tolist(), strict=False):
-            self.packs[list(data.packs_of(name))] = start + 1 + np.arange(len(data.packs_of(name)))
-        self._total = int(starts[-1])
+        # where they are among the addresses of a candidate, of which the first is none
+        self._values = np.zeros(len(program.variables), dtype=np.intp)
+        self._packs = np.zeros(data.pack_count, dtype=np.intp)
+        self._total = 1
+        for column, name in parameters:
+            packs = data.packs_of(name)
+            self._values[column] = self._total
+            self._packs[list(packs)] = self._total + 1 + np.arange(len(packs))
+            self._total += 1 + len(packs)
         self._encodings: tuple[ParameterEncoding, ...] = ()
-        self._known: list[dict[tuple[int, int, int], tuple[int, ...]]] = [{} for _ in parameters]
+        self._known: list[dict[int, tuple[int, ...]]] = [{} for _ in parameters]  # by numbers of formats and encodings
 
-    def of(self, batch: FixedBatch) -> IntArray:
-        """The addresses [candidates, all parameters']."""
+    def of(self, batch: FixedBatch, formats: IntArray) -> tuple[IntArray, IntArray]:
+        """Those of all variables [candidates, variables], 0 where one is no parameter, and those of packed weights [candidates, packs].
+        `formats` [candidates, variables]: `format_numbers` of the batch."""
         if batch.encodings is not self._encodings:  # numbers of others mean others
             self._known = [{} for _ in self._known]  # first, as this may be abandoned anywhere
             self._encodings = batch.encodings
-        asked = zip(
-            *(array[:, self.columns].T.tolist() for array in (batch.bits, batch.scales, batch.encoded)), strict=True
-        )
-        found = []
-        for name, known, formats in zip(self._names, self._known, asked, strict=True):
-            keys = list(zip(*formats, strict=True))
+        asked = formats.take(self._columns, axis=1)
+        if batch.encodings:
+            asked = (asked << ENCODING_DIGITS) + batch.encoded.take(self._columns, axis=1)
+        found: list[list[tuple[int, ...]]] = [[(0,)] * len(batch)]
+        for parameter, (known, keys) in enumerate(zip(self._known, asked.T.tolist(), strict=True)):
             for key in {*keys} - known.keys():
-                bits, scale, number = key
-                encoding = None if number < 0 else batch.encodings[number]
-                known[key] = self._data.parameter(name, (bits, scale, encoding))
+                known[key] = self._made(parameter, batch, keys.index(key))
             found.append([known[key] for key in keys])
         rows = [list(itertools.chain(*addresses)) for addresses in zip(*found, strict=True)]
-        return np.array(rows, dtype=np.int64).reshape(len(batch), self._total)
+        addresses = np.array(rows, dtype=np.int64).reshape(len(batch), self._total)
+        return addresses.take(self._values, axis=1), addresses.take(self._packs, axis=1)
+
+    def _made(self, parameter: int, batch: FixedBatch, candidate: int) -> tuple[int, ...]:
+        column = int(self._columns[parameter])
+        bits, scale = int(batch.bits[candidate, column]), int(batch.scales[candidate, column])
+        return self._data.parameter(self._names[parameter], (bits, scale, batch.encoding(candidate, column)))
+
+
+def format_numbers(batch: FixedBatch) -> IntArray:
+    """A number for each variable's width and scale [candidates, variables]."""
+    return (batch.bits.astype(np.int64) << 32) + batch.scales
 
 
 def _arguments(bits: int) -> IntArray:

@@ -81,10 +81,14 @@ class Task:
         """RAM [N] that the input takes on the device, of candidates with `bits` [N] for it: the sample; in frames, one of them and their
         count; nothing beside the temporaries where it is one of them. ValueError, a sentence, for a streaming program that is no loop over
         frames."""
+        return self._values_held * bits // 8 + COUNTER_BYTES * self.streaming
+
+    @cached_property
+    def _values_held(self) -> int:
+        if self.streaming:
+            return streamed(self.program, pushed=True)[1].features
         given = None if self.overwritten else self.program.input
-        if not self.streaming:
-            return (given.size if given else 0) * bits // 8
-        return streamed(self.program, pushed=True)[1].features * bits // 8 + COUNTER_BYTES
+        return given.size if given else 0
 
     @property
     def expected_results(self) -> npt.NDArray[np.float64] | None:
@@ -174,7 +178,7 @@ class FixedPointEvaluator:
         self._result = names.index(task.program.result.variable)
         self._scored = 0 if self._contest is None else names.index(self._contest.variable)
         labels = ir.label_variables(task.program)
-        self._scaled = np.array([name not in labels for name in names])
+        self._scaled = np.array([name not in labels for name in names], dtype=np.int64)
 
     def on(self, task: Task, *, margin_errors: bool = False) -> FixedPointEvaluator:
         """An evaluator of this program on other data, which the model was not trained on."""
@@ -212,7 +216,7 @@ class FixedPointEvaluator:
 
     def measure(self, batch: FixedBatch) -> list[Metrics]:
         """Metrics of every candidate of the batch, in order."""
-        parts = self._parts(batch)
+        parts = batch.parts(self._most_together)
         if len(parts) > 1:
             return [metrics for part in parts for metrics in self.measure(part)]
         quality = self._class_quality(batch) if self._classifies else self._numerical_quality(batch)
@@ -220,7 +224,7 @@ class FixedPointEvaluator:
 
     def measure_against(self, batch: FixedBatch, hurdle: Hurdle) -> list[Measurement]:
         """As `measure`, but candidates of a classifier that are out by `hurdle` before their last sample are censored there."""
-        parts = self._parts(batch)
+        parts = batch.parts(self._most_together)
         if len(parts) > 1:
             return [measurement for part in parts for measurement in self.measure_against(part, hurdle)]
         targets, scales = self.task.targets, batch.scales[:, self._scored].tolist()
@@ -241,10 +245,10 @@ class FixedPointEvaluator:
         left = [i for i in range(len(batch)) if i not in out]
         measured: dict[int, Metrics] = {}
         if left:
-            sums = running.margin_sums(left)
-            quality = self._label_quality(running.outputs[left], sums, [scales[i] for i in left])
-            columns = self._with_derived(quality | {name: column[left] for name, column in costs.items()})
-            measured = dict(zip(left, by_candidate(columns), strict=True))
+            outputs, sums = running.outputs_of(left), running.margin_sums(left)
+            columns = self._label_quality(outputs, sums, [scales[i] for i in left])
+            columns |= costs if not out else {name: column.take(left) for name, column in costs.items()}
+            measured = dict(zip(left, by_candidate(self._with_derived(columns)), strict=True))
         samples = len(self.task.features)
         return [Measurement(measured[i]) if i in measured else censored(*out[i], samples) for i in range(len(batch))]
 
@@ -282,16 +286,12 @@ class FixedPointEvaluator:
             raise ValueError("Without a device's cost table it is not known what code does.")
         return kinds_of(self._costs.terms(batch))
 
-    def _parts(self, batch: FixedBatch) -> list[FixedBatch]:
-        """The batch in parts that memory has room for."""
-        together = max(1, MOST_MEASURED_BYTES // self._candidate_bytes)
-        return [batch.part(slice(start, start + together)) for start in range(0, len(batch), together)]
-
     def _costs_of(self, batch: FixedBatch) -> dict[str, np.ndarray]:
         """What is known of candidates before they meet a sample."""
         bits = batch.bits.astype(np.int64)
         flash = self.footprint.flash_bytes(batch.stored_bits, self.footprint.table_bytes(batch))
-        flash += self.footprint.beside_bytes(batch) + self.unpacking.code_bytes(batch)
+        if batch.encodings:
+            flash += self.footprint.beside_bytes(batch) + self.unpacking.code_bytes(batch)
         scratch = self.footprint.scratch_bytes(batch)
         if self._costs is not None:
             scratch = np.maximum(scratch, self._costs.scratch_bytes(batch))
@@ -301,7 +301,7 @@ class FixedPointEvaluator:
             "ram_bytes": ram,
             "memory_bytes": flash + ram,
             "input_bytes": self.task.input_bytes(bits[:, self._input]),
-            "demoted": ((bits == 8) & self._scaled).sum(axis=1),
+            "demoted": (bits == 8) @ self._scaled,
             **self.footprint.operation_counts(batch),
         }
         if self.timing is not None and self._costs is not None:
@@ -315,11 +315,11 @@ class FixedPointEvaluator:
     def _with_derived(self, columns: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
         return columns | {name: computed(columns) for name, computed in self._derived.items()}
 
-    @cached_property
-    def _candidate_bytes(self) -> int:
-        """What one candidate may need of memory for its own: features in its format, outputs, and their differences."""
+    @property
+    def _most_together(self) -> int:
+        """How many candidates memory has room for, with features in the format of each, outputs, and their differences."""
         samples, features = (int(extent) for extent in self.task.features.shape)
-        return 2 * samples * features + 4 * 8 * samples * self.task.program.result.size
+        return max(1, MOST_MEASURED_BYTES // (2 * samples * features + 4 * 8 * samples * self.task.program.result.size))
 
     def _class_quality(self, batch: FixedBatch) -> dict[str, np.ndarray]:
         scales = batch.scales[:, self._scored].tolist()

@@ -30,6 +30,7 @@ from kilotune.evaluators.fixed_point.formatted import (
     StoredFormat,
     TableKey,
     address_of,
+    format_numbers,
     knows_beyond_16_bits,
 )
 from kilotune.evaluators.fixed_point.kernel import BatchKernel
@@ -47,7 +48,7 @@ from kilotune.evaluators.fixed_point.sample_blocks import LANES, WORTH_COUNTING,
 from kilotune.evaluators.fixed_point.step_groups import StepGroup, grouped_parts, resumable_parts, separate_parts
 from kilotune.evaluators.interruptible import StopFlag, interruptible
 
-_TABLE_COLUMNS = (Column.SHIFT_A, Column.SHIFT_OUT, Column.BITS, Column.FUNCTION)
+_TABLE_COLUMNS = np.array([Column.SHIFT_A, Column.SHIFT_OUT, Column.BITS, Column.FUNCTION])
 
 
 _Program, _Batch, _Group = structures(Path(__file__).with_name("kernel.c"), "Program", "Batch", "Group")
@@ -76,6 +77,7 @@ class NativeProgram:
         self._features = features
         stored = program.variable(program.result.variable).role is not ir.Role.PARAMETER
         self._numbers = {v.name: i for i, v in enumerate(program.variables)}
+        self._input_column = None if program.input is None else self._numbers[program.input.name]
         self._dynamic = {v.name for v in program.variables if v.role is not ir.Role.PARAMETER}
         scored = contest is None or contest.variable in self._dynamic
         self._runs = stored and scored and find_hazard(steps) is None
@@ -145,7 +147,8 @@ class NativeProgram:
         if limits is not None:
             running.hold_against(limits, list(known))
         running.go_on(unknown, self.blocks)
-        whole = unknown if limits is None else [i for i in unknown if running.met[i] == len(self._features)]
+        met = None if limits is None else running.met.tolist()
+        whole = unknown if met is None else [i for i in unknown if met[i] == len(self._features)]
         self._known_runs.add([keys[i] for i in whole], *running.copies(whole))
         return running
 
@@ -156,21 +159,21 @@ class NativeProgram:
 
     def _keys(self, batch: FixedBatch, running: RunningBatch) -> list[bytes]:
         """All that the outputs of a candidate hang on. Features are known by their format: where they are, others may be later."""
-        given, arrays = self._program.input, running.arrays
-        column = self._numbers[given.name] if given is not None else 0
-        formats = batch.bits[:, column : column + 1], batch.scales[:, column : column + 1]
-        return row_keys(batch.rounding.name.encode(), batch.rows, arrays["statics"], arrays["tables"], *formats)
+        arrays = [running.arrays[name] for name in ("statics", "tables", "input_formats")]
+        return row_keys(batch.rounding.name.encode(), batch.rows, *arrays)
 
     def prepare(self, batch: FixedBatch) -> RunningBatch:
         """The batch before its first sample."""
-        statics, packs, inputs = self._addresses(batch)
+        formats = format_numbers(batch)
+        statics, packs = self._parameter_addresses.of(batch, formats)
+        inputs, input_formats = self._inputs(batch, formats)
         count, samples = len(batch), self._features.shape[0]
         outputs = np.empty((count, samples, self._program.result.size), dtype=self._kernel.value)
         words = 1 if self._kernel.most_bits == 16 else 2
         margin_sums = np.zeros((count, len(MarginSums._fields), words), dtype=np.int64)
         arrays: dict[str, np.ndarray] = {"rows": batch.rows, "statics": statics, "packs": packs, "inputs": inputs}
         arrays |= {"tables": self._tables(batch), "outputs": outputs, "margin_sums": margin_sums}
-        arrays |= {"groups_run": np.zeros(1, dtype=np.int64), "input_formats": self._input_formats(batch)}
+        arrays |= {"groups_run": np.zeros(1, dtype=np.int64), "input_formats": input_formats}
         addresses = {name: address_of(array) for name, array in arrays.items()}
         c_batch = _Batch(known_values=self._known_values.count, **addresses)
         return RunningBatch(self, batch.rounding, c_batch, arrays)
@@ -210,29 +213,23 @@ class NativeProgram:
         if memory is not None:
             known.give_back(rounding, memory)
 
-    def _addresses(self, batch: FixedBatch) -> tuple[IntArray, IntArray, IntArray]:
-        """Where the kernel finds parameters [candidates, variables], packed weights [candidates, packs] and features [candidates]."""
-        count = len(batch)
-        statics = np.zeros((count, len(self._numbers)), dtype=np.int64)
-        inputs = np.zeros(count, dtype=np.int64)
-        given = self._program.input
-        if given is not None:
-            column = self._numbers[given.name]
-            formats: list[StoredFormat]
-            formats = list(zip(batch.bits[:, column].tolist(), batch.scales[:, column].tolist(), strict=True))
-            self._data.make_room(set(formats))
-            held = {one: self._data.input(one) for one in set(formats)}
-            inputs[:] = [held[one] for one in formats]
-        found = self._parameter_addresses.of(batch)
-        statics[:, self._parameter_addresses.columns] = found.take(self._parameter_addresses.values, axis=1)
-        return statics, found.take(self._parameter_addresses.packs, axis=1), inputs
+    def _inputs(self, batch: FixedBatch, formats: IntArray) -> tuple[IntArray, IntArray]:
+        """Where the kernel finds features, and a number of their format [candidates]. `formats` [candidates, variables]: such numbers."""
+        column = self._input_column
+        if column is None:
+            return np.zeros(len(batch), dtype=np.int64), np.zeros(len(batch), dtype=np.int64)
+        asked = list(zip(batch.bits[:, column].tolist(), batch.scales[:, column].tolist(), strict=True))
+        different: set[StoredFormat] = set(asked)
+        self._data.make_room(different)
+        held = {one: self._data.input(one) for one in different}
+        return np.array([held[one] for one in asked], dtype=np.int64), formats[:, column].copy()
 
     def _tables(self, batch: FixedBatch) -> IntArray:
         """Where the kernel finds tables [candidates, operations]."""
         tables = np.zeros((len(batch), len(self._operations)), dtype=np.int64)
         for row, operation in self._tabled:
             widths = batch.bits[:, self._numbers[operation.a.variable]]
-            columns = np.concatenate([batch.rows[:, row][:, _TABLE_COLUMNS], widths[:, None]], axis=1)
+            columns = np.concatenate([batch.rows[:, row].take(_TABLE_COLUMNS, axis=1), widths[:, None]], axis=1)
             keys = list(map(tuple, columns.tolist()))
             found = {
                 key: self._data.table(operation, TableKey(*key), batch.functions[key[3]], batch.rounding)
@@ -240,12 +237,6 @@ class NativeProgram:
             }
             tables[:, row] = [found[key] for key in keys]
         return tables
-
-    def _input_formats(self, batch: FixedBatch) -> IntArray:
-        """A number of the features' format [candidates]."""
-        given = self._program.input
-        column = 0 if given is None else self._numbers[given.name]
-        return (batch.bits[:, column].astype(np.int64) << 32) + batch.scales[:, column]
 
     def _stored(self, group: StepGroup) -> list[str]:
         """What is of use of a group's variables when it has run."""

@@ -24,8 +24,8 @@ from kilotune.evaluators.fixed_point.kernel import BatchKernel
 
 def native_tail_sums(kernel: BatchKernel, margins: Int32Array, errors: Sequence[MarginErrors]) -> list[int]:
     """As `fidelity.tail_sums`."""
-    biases = np.array([error.bias for error in errors])
-    inverses = np.array([inverse(error.sigma) for error in errors])
+    biases = np.array([bias for bias, _ in errors])
+    inverses = np.array([inverse(sigma) for _, sigma in errors])
     sums, table = np.empty(len(errors), dtype=np.int64), normal_tails()
     margins = np.ascontiguousarray(margins)
     kernel.library().kilotune_tail_sums(

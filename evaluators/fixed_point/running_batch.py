@@ -65,6 +65,10 @@ class RunningBatch:
         """How many labels of each may be others than expected after those that are [candidates, 2], where there are limits."""
         return self.arrays["left"]
 
+    def outputs_of(self, candidates: list[int]) -> npt.NDArray[np.signedinteger]:
+        """Those of some candidates; the batch's own where these are all."""
+        return self.outputs if len(candidates) == len(self.outputs) else self.outputs[candidates]
+
     def margin_sums(self, candidates: Sequence[int]) -> list[MarginSums]:
         """A contest's sums of some candidates."""
         sums = self.arrays["margin_sums"][list(candidates)]
@@ -83,7 +87,7 @@ class RunningBatch:
 
     def hold_against(self, limits: LabelLimits, known: Sequence[int]) -> None:
         """From now on candidates run no further when they are out by the limits. `known`: those that have been taken over."""
-        expected = limits.expected.astype(self.outputs.dtype)
+        expected = np.ascontiguousarray(limits.expected, dtype=self.outputs.dtype)
         added = {"expected": expected, "left": limits.most.copy(), "met": np.zeros(len(self.outputs), dtype=np.int32)}
         self.arrays |= added
         for name, array in added.items():

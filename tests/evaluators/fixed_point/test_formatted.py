@@ -9,14 +9,24 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from kilotune.codegen import ir
 from kilotune.codegen.fixed.arithmetic import Rounding, scale_down, wrap
 from kilotune.codegen.fixed.encoding import ParameterEncoding
 from kilotune.codegen.fixed.exponential import shiftry_exponential
 from kilotune.codegen.fixed.shiftry import ShiftryLowering
+from kilotune.codegen.fixed.table import Column, FixedBatch, unencoded
 from kilotune.evaluators.fixed_point import formatted
-from kilotune.evaluators.fixed_point.formatted import FormattedData, ParameterAddresses, TableKey, Weights, address_of
+from kilotune.evaluators.fixed_point.formatted import (
+    FormattedData,
+    ParameterAddresses,
+    TableKey,
+    Weights,
+    address_of,
+    format_numbers,
+)
 from kilotune.evaluators.fixed_point.reference import evaluate_function
 from tests.abandoned import abandoned_everywhere
 from tests.codegen.fixed.programs import HERE, shiftry_section_3
@@ -36,16 +46,25 @@ def test_addresses_are_those_of_each_parameter_in_each_format() -> None:
     for width in (2, 4, 2):  # the number of the encoding is the same, the encoding is another one
         batch = rules.lower(bits, bits - 2, encoded, (ParameterEncoding(width),))
         for one in (batch, replace(batch, encodings=(ParameterEncoding(3),)), batch):
-            found = addresses.of(one)
-            statics, packs = found[:, addresses.values], found[:, addresses.packs]
-            assert addresses.columns.tolist() == [
-                i for i, v in enumerate(program.variables) if v.role is ir.Role.PARAMETER
-            ]
-            for i in range(12):
-                for place, column in enumerate(addresses.columns.tolist()):
-                    name = program.variables[column].name
-                    form = int(one.bits[i, column]), int(one.scales[i, column]), one.encoding(i, column)
-                    assert (statics[i, place], *packs[i, list(data.packs_of(name))]) == data.parameter(name, form)
+            statics, packs = addresses.of(one, format_numbers(one))
+            for i, (column, variable) in itertools.product(range(12), enumerate(program.variables)):
+                if variable.role is not ir.Role.PARAMETER:
+                    assert not statics[i, column]
+                    continue
+                form = int(one.bits[i, column]), int(one.scales[i, column]), one.encoding(i, column)
+                found = (statics[i, column], *packs[i, list(data.packs_of(variable.name))])
+                assert found == data.parameter(variable.name, form)
+
+
+@given(st.lists(st.tuples(st.sampled_from([1, 8, 16, 32]), st.integers(-40, 40)), min_size=2, max_size=8))
+def test_formats_have_the_same_number_only_where_they_are_the_same(formats: list[tuple[int, int]]) -> None:
+    bits, scales = (np.array([numbers], dtype=np.int32) for numbers in zip(*formats, strict=True))
+    program, _ = shiftry_section_3()
+    rows = np.zeros((1, 0, len(Column)), dtype=np.int32)
+    batch = FixedBatch(program, Rounding.TOWARD_ZERO, bits, scales, rows, (), unencoded(bits.shape))
+    numbers = format_numbers(batch)[0].tolist()
+    for (one, a), (other, b) in itertools.combinations(zip(formats, numbers, strict=True), 2):
+        assert (one == other) == (a == b)
 
 
 def test_an_address_is_that_of_elements_one_after_the_other() -> None:
@@ -100,13 +119,13 @@ def test_a_call_that_was_abandoned_anywhere_leaves_no_wrong_addresses() -> None:
     def begin() -> Callable[[], object]:
         data = FormattedData(parameters, np.ones((1, 1)))
         made.append((data, ParameterAddresses(program, data)))
-        made[-1][1].of(coarse)
-        return lambda: (made[-1][1].of(fine), data.input((16, 12)))
+        made[-1][1].of(coarse, format_numbers(coarse))
+        return lambda: (made[-1][1].of(fine, format_numbers(fine)), data.input((16, 12)))
 
     for _ in abandoned_everywhere(formatted, begin):
         data, addresses = made[-1]
         name, column = program.variables[0].name, 0
         form = int(fine.bits[0, column]), int(fine.scales[0, column]), ParameterEncoding(4)
-        assert addresses.of(fine)[0, addresses.values[column]] == data.parameter(name, form)[0]
+        assert addresses.of(fine, format_numbers(fine))[0][0, column] == data.parameter(name, form)[0]
         assert data.input((16, 12)) == data.input((16, 12))
     assert len(made) > 30
