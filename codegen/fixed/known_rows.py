@@ -53,6 +53,12 @@ def unpacked_formats(numbers: IntArray) -> VariableFormats:
     return VariableFormats(numbers >> 2 * SCALE_DIGITS, wanted - SCALE_AT_ZERO, reached - SCALE_AT_ZERO)
 
 
+def reached_formats(numbers: IntArray) -> tuple[Int32Array, Int32Array]:
+    """Widths [N, variables] of what `packed_formats` has made, and the scales that variables have so far."""
+    widths, scales = numbers >> 2 * SCALE_DIGITS, (numbers & SCALE_MASK) - SCALE_AT_ZERO
+    return widths.astype(np.int32), scales.astype(np.int32)
+
+
 Lower = Callable[[int, VariableFormats, IntArray], tuple[Int32Array, IntArray]]
 """From an operation, candidates of which only the formats count that it touches, and the widths of its sums [N] that are asked for, 0
 where none is, to its rows [N, columns] and the scales [N, variables] that there are after it."""
@@ -94,15 +100,16 @@ class KnownRows:
             self._forget()
         chosen = []
         for row, operation in enumerate(self._operations):
-            keys, known = map(operation.touched, formats), operation.known
+            keys, known = list(map(operation.touched, formats)), operation.known
             if sum_bits is not None:
-                keys = map(_with_width, keys, sum_bits[:, row].tolist())
-            wanted = list(keys)
+                keys = list(map(_with_width, keys, sum_bits[:, row].tolist()))
             try:
-                found = [known[key] for key in wanted]
+                found = [known[key] for key in keys]
             except KeyError:
-                self._learn(row, [key for key in dict.fromkeys(wanted) if key not in known])
-                found = [known[key] for key in wanted]
+                new = {key: candidate for candidate, key in enumerate(keys) if key not in known}
+                asked = None if sum_bits is None else sum_bits[list(new.values()), row]
+                self._learn(row, list(new), [formats[candidate] for candidate in new.values()], asked)
+                found = [known[key] for key in keys]
             for candidate, (_, changes) in zip(formats, found, strict=True):
                 for variable, changed in changes:
                     candidate[variable] = changed
@@ -125,29 +132,23 @@ class KnownRows:
         self._operations = [_Operation(variables) for variables in self._touched]
         self._rows, self._count = np.zeros((0, self._columns), dtype=np.int32), 0
 
-    def _learn(self, row: int, keys: Sequence[tuple[int, ...]]) -> None:
-        operation = self._operations[row]
-        variables, asked = operation.variables, np.array(keys, dtype=np.int64)
-        of_touched = asked[:, : len(variables)]
-        sum_bits = asked[:, len(variables) :].sum(axis=1)  # one width, or none
-        before = unpacked_formats(of_touched)
-        rows, scales = self._lower(row, self._of_all(variables, before), sum_bits)
-        reached = scales[:, variables]
-        _check(reached)
-        after = of_touched + (reached - before.scales)  # the last digits
+    def _learn(
+        self, row: int, keys: Sequence[tuple[int, ...]], formats: Sequence[Sequence[int]], sum_bits: IntArray | None
+    ) -> None:
+        """Know the row of an operation for each of these keys, of which `formats` are those of a candidate."""
+        operation, numbers = self._operations[row], np.array(formats, dtype=np.int64)
+        before = unpacked_formats(numbers)
+        asked = np.zeros(len(keys), dtype=np.int64) if sum_bits is None else sum_bits
+        rows, scales = self._lower(row, before, asked)
+        _check(scales)
+        after = (numbers + (scales - before.scales)).tolist()  # the last digits
         changed = [
-            [(variable, new) for variable, new, old in zip(variables, now, key, strict=False) if new != old]
-            for now, key in zip(after.tolist(), keys, strict=True)
+            [(variable, now[variable]) for variable in operation.variables if now[variable] != was[variable]]
+            for now, was in zip(after, formats, strict=True)
         ]
         learnt = zip(keys, zip(range(self._count, self._count + len(keys)), changed, strict=True), strict=True)
         self._keep(rows)  # first: a search may be abandoned anywhere, and what is known then must have its row
         operation.known.update(learnt)
-
-    def _of_all(self, variables: Sequence[int], formats: VariableFormats) -> VariableFormats:
-        """The formats of these variables, with zeros for all others."""
-        spread = np.zeros((3, len(formats.bits), self._variables), dtype=np.int64)
-        spread[:, :, variables] = formats.bits, formats.wanted, formats.scales
-        return VariableFormats(*spread)
 
     def _keep(self, rows: Int32Array) -> None:
         end = self._count + len(rows)

@@ -25,7 +25,7 @@ from kilotune.codegen.arrays import Int32Array, IntArray
 from kilotune.codegen.fixed.arithmetic import MAX_SHIFT, Accumulator, Rounding, exponent, quantise_number
 from kilotune.codegen.fixed.encoding import ParameterEncoding
 from kilotune.codegen.fixed.exponential import SHIFTRY_INPUT_SCALE, Exponential, shiftry_exponential
-from kilotune.codegen.fixed.known_rows import KnownRows, VariableFormats, packed_formats, unpacked_formats
+from kilotune.codegen.fixed.known_rows import KnownRows, VariableFormats, packed_formats, reached_formats
 from kilotune.codegen.fixed.table import Column, FixedBatch, constant_columns, unencoded
 
 
@@ -121,8 +121,7 @@ class ShiftryLowering:
         if not self._formats_open:
             ir.check_formats_open(self.program)
         rows, numbers = self._known_rows.lowered(formats, sum_bits)
-        reached = unpacked_formats(numbers)
-        bits, scales = reached.bits.astype(np.int32), reached.scales.astype(np.int32)
+        bits, scales = reached_formats(numbers)
         batch = FixedBatch(self.program, self.rounding, bits, scales, rows, self.functions, unencoded(bits.shape))
         if encoded is None or not encodings:
             return batch

@@ -137,7 +137,7 @@ def expected_flips(tails: Sequence[int], disagreements: IntArray) -> FloatArray:
     """Flips [candidates] to be expected on as many other samples of the same kind, by two estimates: what normal errors would flip
     (`tails`: of `tail_sums`), and what did flip (`disagreements`)."""
     expected = np.array(tails, dtype=np.float64) / WHOLE
-    return np.asarray(np.round(flips_after_count(expected, disagreements), DECIMALS), dtype=np.float64)
+    return np.asarray(flips_after_count(expected, disagreements).round(DECIMALS), dtype=np.float64)
 
 
 def flips_after_count(expected: FloatArray, counted: IntArray) -> FloatArray:

@@ -334,11 +334,12 @@ class ShiftryCandidates:
         for place, assignment in enumerate(batch):
             wide = self.options.wide and not self._wide_options.isdisjoint(assignment.items())
             alike.setdefault((assignment.get(ROUNDING), wide), []).append(place)
-        found: dict[int, FoundT] = {}
         programs = self._lowered(batch)  # of all together, in less time than of each kind
+        if len(alike) == 1:
+            return found_of(self._in_one_way(programs, next(iter(alike))[0]))
+        found: dict[int, FoundT] = {}
         for (rounding, _), places in alike.items():
-            some = programs if len(places) == len(batch) else programs.part(places)
-            found |= zip(places, found_of(self._in_one_way(some, rounding)), strict=True)
+            found |= zip(places, found_of(self._in_one_way(programs.part(places), rounding)), strict=True)
         return [found[place] for place in range(len(batch))]
 
     def placed(self, assignment: Assignment) -> PlacedVariables:
@@ -365,9 +366,8 @@ class ShiftryCandidates:
         bits, options = self.smallest_bits(decided), self.options
         flash = float(self.evaluator.footprint.flash_bytes(bits)[0]) + self.least_table_bytes
         counts = not options.precision_leads or options.ram_limit_bytes is not None
-        ram = (
-            float(self.evaluator.footprint.least_ram_bytes(bits)[0]) if counts else 0.0
-        )  # of temporaries, never below 8
+        # of temporaries, never below 8
+        ram = float(self.evaluator.footprint.least_ram_bytes(bits)[0]) if counts else 0.0
         for limit, least in ((options.flash_limit_bytes, flash), (options.ram_limit_bytes, ram)):
             if limit is not None and least > limit:
                 return math.inf
