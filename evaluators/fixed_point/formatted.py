@@ -164,7 +164,7 @@ class FormattedData:
             entries = wrap(scale_down(results, key.shift_out, rounding), key.bits).astype(self._value)
         else:
             places = self._places_of_scaled(key.shift_a, rounding)
-            entries = self._entries_of_16_bits(operation, key, function, rounding)[places]
+            entries = self._entries_of_16_bits(operation, key, function, rounding).take(places)
         if short:
             halves = [(entries & 0xFF).astype(np.uint8), (entries >> 8 & 0xFF).astype(np.uint8)]
             entries = np.concatenate([entries, *(half.view(np.int16) for half in halves)])
