@@ -16,7 +16,7 @@ from kilotune.search.chunked_measuring import ChunkedMeasuring
 from kilotune.search.encoding import CandidateKey
 from kilotune.search.executor import Executor, Recalls
 from kilotune.search.front import Front, Ranking
-from kilotune.search.racing import Hurdle, NamesHurdle, RacingSpace, asks_again, is_raced
+from kilotune.search.racing import Hurdle, NamesHurdle, asks_again, is_raced
 from kilotune.search.result import Course, Progress, Status, as_metric, relative_gap
 from kilotune.search.space import Assignment, Clock, Measurement, SearchesInThreads, Trial
 from kilotune.search.stop_request import StopRequest
@@ -70,7 +70,7 @@ class Run:
         self._measuring = ChunkedMeasuring(executor, self._must_stop, self._watch)
         self._sharing = record.work_sharing()
         self._unreplayed = record.book.numbers()  # trials of earlier runs that this one has not proposed yet
-        self._races, self._asks_again = isinstance(record.space, RacingSpace), False
+        self._races, self._asks_again = False, False  # known once there is a strategy
         self._round_hurdle: Hurdle | None = None
         self._answered = Front(Ranking.of(record.space))  # rounds that are over: other processes find the same
         self._unranked: list[Trial] = []  # that are to come to these

@@ -92,3 +92,16 @@ def test_losses_are_those_of_the_objectives_one_by_one(metrics: dict[str, float]
     for measurement in (Measurement(metrics), Measurement(metrics, "failed")):
         expected = [math.inf if measurement.failure else one.loss(measurement.metrics) for one in objectives]
         assert Ranking(objectives).losses(measurement) == tuple(expected)
+
+
+@given(
+    st.dictionaries(st.sampled_from(["flash", "speed"]), st.sampled_from([math.nan, math.inf, -1.5, 0.0, 2, 5.0])),
+    st.lists(
+        st.builds(Constraint, st.sampled_from(["flash", "speed"]), st.sampled_from([0, -2.0, 0.5, 4]), st.booleans())
+    ),
+)
+def test_a_violation_is_the_sum_of_the_constraints_shares(metrics: dict[str, float], limits: list[Constraint]) -> None:
+    ranking = Ranking((Objective("flash"),), tuple(limits))
+    shares = [limit.violation(metrics) / (abs(limit.limit) or 1.0) for limit in limits]
+    assert ranking.violation(Measurement(metrics)) == sum(shares)
+    assert ranking.violation(Measurement(metrics, "failed")) == math.inf
