@@ -16,6 +16,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterator
 from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -146,6 +147,8 @@ def main() -> None:
     parser.add_argument("--kinds", nargs="+", choices=(*KINDS, *LENETS), default=list(KINDS))
     parser.add_argument("--sets", nargs="+", default=[], metavar="NAME")
     options = parser.parse_args()
+    if set(options.kinds) != {"fastgrnn"} and find_spec("torch") is None:
+        parser.error("only FastGRNN is trained without torch (pip install 'kilotune[train]'): expected --kinds fastgrnn.")
     for _ in written(options.data, options.folder, options.kinds, options.sets):
         pass
 
