@@ -148,7 +148,9 @@ def main() -> None:
     parser.add_argument("--sets", nargs="+", default=[], metavar="NAME")
     options = parser.parse_args()
     if set(options.kinds) != {"fastgrnn"} and find_spec("torch") is None:
-        parser.error("only FastGRNN is trained without torch (pip install 'kilotune[train]'): expected --kinds fastgrnn.")
+        parser.error(
+            "only FastGRNN is trained without torch (pip install 'kilotune[train]'): expected --kinds fastgrnn."
+        )
     for _ in written(options.data, options.folder, options.kinds, options.sets):
         pass
 
